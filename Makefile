@@ -1,0 +1,46 @@
+# make demo | make test | make lint | make venv | make core (after a change in cpp/)
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: venv core demo test lint format bench clean
+
+venv: .venv/installed
+
+.venv/installed: pyproject.toml CMakeLists.txt $(wildcard cpp/*/*.cpp cpp/*/*.h)
+	@sh scripts/toolchain.sh
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install -q -U pip 'scikit-build-core>=0.11' 'nanobind>=2.7' ninja
+	@$(BIN)/python -m pip install -q --no-build-isolation -e '.[plots]'
+	@touch $@
+
+.venv/installed-test: .venv/installed
+	@$(BIN)/python -m pip install -q --no-build-isolation -e '.[test]'
+	@touch $@
+
+.venv/installed-lint: .venv/installed
+	@$(BIN)/python -m pip install -q --no-build-isolation -e '.[lint]'
+	@touch $@
+
+core:
+	@$(BIN)/python -m pip install -q --no-build-isolation --no-deps -e .
+
+demo: venv
+	$(BIN)/trainload demo --out demo-out
+
+test: .venv/installed-test
+	$(BIN)/python -m pytest
+
+lint: .venv/installed-lint
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/clang-format --dry-run --Werror $(wildcard cpp/*/*.cpp cpp/*/*.h)
+
+format:
+	$(BIN)/ruff check --fix -q . || true
+	$(BIN)/ruff format -q .
+	$(BIN)/clang-format -i $(wildcard cpp/*/*.cpp cpp/*/*.h)
+
+clean:
+	rm -rf .venv build

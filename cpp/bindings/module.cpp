@@ -1,0 +1,11 @@
+// The extension module: every file of bindings/ adds its names here. No logic.
+#include <nanobind/nanobind.h>
+
+namespace nb = nanobind;
+
+void bind_philox(nb::module_& module);
+
+NB_MODULE(_core, module) {
+    module.doc() = "JPEG region decode, resample, normalise: no I/O, no threads, no Python objects held.";
+    bind_philox(module);
+}

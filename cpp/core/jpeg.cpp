@@ -1,0 +1,1 @@
+#include "core/op_spec.h"

@@ -1,0 +1,34 @@
+// One operation of a pipeline as plain numbers. What each kind's parameters mean stands beside the code that runs it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace trainload {
+
+enum class OpKind : std::uint8_t {
+    // geometry: crop and resize, run by the region decode (geometry.h)
+    random_resized_crop,
+    resize,
+    center_crop,
+    random_crop,
+    // pixels: on the 8-bit RGB picture at its final size (pixel_ops.h)
+    color_jitter,
+    random_grayscale,
+    gaussian_blur,
+    random_rotation,
+    rand_augment,
+    auto_augment,
+    // last pass: fused with the write into the batch (finish.h)
+    horizontal_flip,
+    vertical_flip,
+    random_erasing,
+};
+
+struct OpSpec {
+    OpKind kind;
+    std::uint32_t index;  // position in the user's list: names the Philox stream (philox.h)
+    std::array<float, 16> parameters;
+};
+
+}  // namespace trainload

@@ -1,0 +1,3 @@
+"""Types of the C++ extension (cpp/bindings)."""
+
+def philox4x32(counter: tuple[int, int, int, int], key: tuple[int, int]) -> list[int]: ...

@@ -1,0 +1,1 @@
+"""Which frame of one sensor belongs to which frame of another, and how far apart they are."""

@@ -1,0 +1,33 @@
+"""The `trainload` command: collects the verbs, turns errors into exit codes (0 good, 1 bad data, 2 usage, 3 system)."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+from rich.console import Console
+
+from trainload.errors import FormatError, SampleError, UsageError
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
+
+
+@app.callback()
+def root() -> None:
+    """Pack training data once; feed training at the speed of the machine."""
+
+
+def main() -> None:
+    """Run the command line; a known error is one line on stderr and an exit code."""
+    console = Console(stderr=True, highlight=False)
+    try:
+        app()
+    except (FormatError, SampleError) as error:
+        console.print(f"[red]bad data:[/red] {error}", soft_wrap=True)
+        sys.exit(1)
+    except UsageError as error:
+        console.print(f"[red]usage:[/red] {error}", soft_wrap=True)
+        sys.exit(2)
+    except OSError as error:
+        console.print(f"[red]system:[/red] {error}", soft_wrap=True)
+        sys.exit(3)

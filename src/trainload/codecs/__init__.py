@@ -1,0 +1,1 @@
+"""What happens to a payload between memory and file: compression, byte shuffle."""

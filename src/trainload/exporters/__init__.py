@@ -1,0 +1,1 @@
+"""Our files into foreign formats."""

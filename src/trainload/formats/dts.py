@@ -1,0 +1,332 @@
+"""DTS v3, bytes <-> values: the file header, the block header, and the extension in the unused header region.
+
+The law is docs/spec/dts.md. This file knows no storage: it gets bytes and the size of the file they came from.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainload.formats import limits
+from trainload.formats.fields import Checker
+from trainload.formats.sections import sections_from_bytes, sections_to_bytes
+
+MAGIC = b".DTS"
+VERSION = (3, 0, 0, 0)
+HEADER_BYTES_USED = 144
+BLOCK_SIZE = 16 << 20
+IMAGE_HEADER_BYTES = 16 << 20
+ARRAY_HEADER_BYTES = 256
+PICTURE_ALIGNMENT = 64
+BLOCK_HEADER_STEP = 4096
+BLOCK_HEADER_SIZE = {0: 4096, 1: 16384, 2: 16384, 3: 16384}
+BLOCK_FIXED_BYTES = 12  # magic, block_id, num_pics
+BLOCK_ENTRY_BYTES = 12  # offset, size, label
+GENUINE_MAX_PICS = 1000  # the genuine loader refuses a block of more
+
+IMAGENET, CIFAR10, CIFAR100, MNIST = "IMAGENET", "CIFAR10", "CIFAR100", "MNIST"
+DATASET_TYPES = (IMAGENET, CIFAR10, CIFAR100, MNIST)
+
+
+def align(size: int, to: int = PICTURE_ALIGNMENT) -> int:
+    """`size` rounded up to a multiple of `to`."""
+    return -(-size // to) * to
+
+
+def block_capacity(block_header_size: int) -> int:
+    """How many pictures' entries a block header of that many bytes holds (340 for 4,096; 1,364 for 16,384)."""
+    return (block_header_size - BLOCK_FIXED_BYTES) // BLOCK_ENTRY_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class DtsHeader:
+    """The first 144 bytes of a DTS file (docs/spec/dts.md, section 1), fields in file order.
+
+    | offset | type | field | | offset | type | field |
+    |---|---|---|---|---|---|---|
+    | 0 | 4s | magic | | 64 | u32 | total_blocks |
+    | 4 | u8[4] | version | | 68 | u32 | num_blocks |
+    | 8 | 8s | dataset_type | | 72 | u64 | total_bytes |
+    | 16 | u32 | is_training | | 80 | u32 | header_bytes |
+    | 20 | u32 | compress_level | | 84 | u64 | block_bytes |
+    | 24 | u32 | val_set_prep | | 92 | u32 | block_size |
+    | 28 | u32 | num_classes | | 96 | u32 | block_header_size |
+    | 32 | 4s | tensor_layout | | 100 | u32 | pic_alignment |
+    | 36 | u32 | image_width | | 104 | u32 | max_pic_area |
+    | 40 | u32 | image_height | | 108 | u32 | max_pic_per_block |
+    | 44 | u32 | num_channels | | 112 | f32 | compression_ratio |
+    | 48 | 4s | color_type | | 116 | f32[3] | normalize_mean |
+    | 52 | u32 | num_samples | | 128 | f32[3] | normalize_std |
+    | 56 | u32 | num_volumes | | 140 | u32 | crc_code |
+    | 60 | u32 | volume_id | | | | |
+    """
+
+    dataset_type: str
+    is_training: bool
+    compress_level: int
+    val_set_prep: int
+    num_classes: int
+    image_width: int
+    image_height: int
+    num_channels: int
+    color_type: str
+    num_samples: int
+    num_volumes: int
+    volume_id: int
+    total_blocks: int
+    num_blocks: int
+    total_bytes: int
+    header_bytes: int
+    block_bytes: int
+    block_size: int
+    block_header_size: int
+    pic_alignment: int
+    max_pic_area: int
+    max_pic_per_block: int
+    compression_ratio: float
+    crc_code: int
+    normalize_mean: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    normalize_std: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    tensor_layout: str = "NHWC"
+
+    @property
+    def holds_pictures(self) -> bool:
+        """True for blocks of JPEGs (IMAGENET), False for one array of pixels (MNIST, CIFAR)."""
+        return self.dataset_type == IMAGENET
+
+    @property
+    def pixel_bytes(self) -> int:
+        """Pixel bytes of an MNIST or CIFAR file, from its dimensions (a genuine MNIST header says three times that)."""
+        return self.num_samples * self.image_width * self.image_height * self.num_channels
+
+    def to_bytes(self) -> bytes:
+        """The 144 bytes."""
+        return _HEADER.pack(
+            MAGIC, bytes(VERSION), self.dataset_type.rjust(8).encode("ascii"), self.is_training, self.compress_level,
+            self.val_set_prep, self.num_classes, self.tensor_layout.encode("ascii"), self.image_width,
+            self.image_height, self.num_channels, self.color_type.rjust(4).encode("ascii"), self.num_samples,
+            self.num_volumes, self.volume_id, self.total_blocks, self.num_blocks, self.total_bytes, self.header_bytes,
+            self.block_bytes, self.block_size, self.block_header_size, self.pic_alignment, self.max_pic_area,
+            self.max_pic_per_block, self.compression_ratio, *self.normalize_mean, *self.normalize_std, self.crc_code,
+        )  # fmt: skip
+
+    @staticmethod
+    def from_bytes(data: bytes, *, file_size: int, path: str = "") -> DtsHeader:
+        """Parse and check the first 144 bytes of a file that is `file_size` bytes long.
+
+        Raises FormatError where a field breaks docs/spec/dts.md or does not agree with the file's size. What needs the
+        block headers (labels, offsets) is checked by `BlockHeader.from_bytes`, what needs the data by verify.
+        """
+        check = _HeaderChecker(path)
+        check.require(
+            len(data) >= HEADER_BYTES_USED, "the header must be whole", field="header", offset=0,
+            found=f"{len(data)} bytes", expected=f"{HEADER_BYTES_USED} bytes",
+        )  # fmt: skip
+        (magic, version, dataset_type, is_training, level, val_prep, num_classes, layout, width, height, channels,
+         color, num_samples, num_volumes, volume_id, total_blocks, num_blocks, total_bytes, header_bytes, block_bytes,
+         block_size, block_header_size, alignment, max_area, max_pics, ratio, *mean_std, crc,
+         ) = _HEADER.unpack_from(data)  # fmt: skip
+        check.field("magic", magic, MAGIC)
+        check.field("version", tuple(version), VERSION)
+        header = DtsHeader(
+            dataset_type=dataset_type.decode("latin-1").lstrip(" "), is_training=bool(is_training),
+            compress_level=level, val_set_prep=val_prep, num_classes=num_classes, image_width=width,
+            image_height=height, num_channels=channels, color_type=color.decode("latin-1").lstrip(" "),
+            num_samples=num_samples, num_volumes=num_volumes, volume_id=volume_id, total_blocks=total_blocks,
+            num_blocks=num_blocks, total_bytes=total_bytes, header_bytes=header_bytes, block_bytes=block_bytes,
+            block_size=block_size, block_header_size=block_header_size, pic_alignment=alignment,
+            max_pic_area=max_area, max_pic_per_block=max_pics, compression_ratio=ratio,
+            normalize_mean=tuple(mean_std[:3]), normalize_std=tuple(mean_std[3:]), crc_code=crc,
+            tensor_layout=layout.decode("latin-1"),
+        )  # fmt: skip
+        check.one_of("dataset_type", header.dataset_type, DATASET_TYPES)
+        check.one_of("is_training", is_training, (0, 1))
+        check.field("tensor_layout", header.tensor_layout, "NHWC")
+        check.at_most("num_classes", num_classes, limits.MAX_CLASSES)
+        check.at_most("num_samples", num_samples, limits.MAX_SAMPLES)
+        check.at_most("num_volumes", num_volumes, limits.MAX_VOLUMES)
+        check.at_most("total_blocks", total_blocks, limits.MAX_BLOCKS)
+        check.that(volume_id < num_volumes, "volume_id", volume_id, f"below num_volumes = {num_volumes}")
+        check.that(num_blocks <= total_blocks, "num_blocks", num_blocks, f"at most total_blocks = {total_blocks}")
+        if header.holds_pictures:
+            _check_pictures(header, check, file_size)
+        else:
+            _check_array(header, check, file_size)
+        return header
+
+
+def _check_pictures(header: DtsHeader, check: _HeaderChecker, file_size: int) -> None:
+    check.one_of("compress_level", header.compress_level, (0, 1, 2, 3))
+    check.field("block_size", header.block_size, BLOCK_SIZE)
+    check.field("header_bytes", header.header_bytes, IMAGE_HEADER_BYTES)
+    check.field("pic_alignment", header.pic_alignment, PICTURE_ALIGNMENT)
+    check.field("num_channels", header.num_channels, 3)
+    check.field("color_type", header.color_type, "RGB")
+    size = header.block_header_size
+    good = 0 < size < BLOCK_SIZE and size % BLOCK_HEADER_STEP == 0
+    check.that(good, "block_header_size", size, f"a multiple of {BLOCK_HEADER_STEP} below {BLOCK_SIZE}")
+    check.field("block_bytes", header.block_bytes, header.num_blocks * header.block_size)
+    check.field("total_bytes", header.total_bytes, header.header_bytes + header.block_bytes)
+    most = header.num_blocks * block_capacity(size)
+    check.that(header.num_samples <= most, "num_samples", header.num_samples, f"at most {most:,} in the blocks")
+    check.that(file_size == header.total_bytes, "total_bytes", header.total_bytes, f"the file's size {file_size:,}")
+
+
+def _check_array(header: DtsHeader, check: _HeaderChecker, file_size: int) -> None:
+    shape = (28, 28, 1, "GRAY") if header.dataset_type == MNIST else (32, 32, 3, "RGB")
+    found = (header.image_width, header.image_height, header.num_channels, header.color_type)
+    check.that(found == shape, "image_width", found, shape)
+    check.field("header_bytes", header.header_bytes, ARRAY_HEADER_BYTES)
+    check.field("num_blocks", header.num_blocks, 1)
+    size = header.header_bytes + header.num_samples + header.pixel_bytes
+    check.that(file_size == size, "num_samples", header.num_samples, f"what a file of {file_size:,} bytes holds")
+
+
+class _HeaderChecker(Checker):
+    """Checks header fields by name; the offset comes from the struct."""
+
+    def that(self, good: bool, field: str, found: object, expected: object) -> None:
+        self.require(good, "a header field must agree with the spec and the file", field=field,
+                     offset=_FIELD_OFFSET[field], found=found, expected=expected)  # fmt: skip
+
+    def field(self, field: str, found: object, expected: object) -> None:
+        self.that(found == expected, field, found, expected)
+
+    def one_of(self, field: str, found: object, choices: tuple[object, ...]) -> None:
+        self.that(found in choices, field, repr(found), "one of " + ", ".join(map(repr, choices)))
+
+    def at_most(self, field: str, found: int, most: int) -> None:
+        self.that(found <= most, field, f"{found:,}", f"at most {most:,}")
+
+
+_LAYOUT = (
+    ("magic", "4s"), ("version", "4s"), ("dataset_type", "8s"), ("is_training", "I"), ("compress_level", "I"),
+    ("val_set_prep", "I"), ("num_classes", "I"), ("tensor_layout", "4s"), ("image_width", "I"), ("image_height", "I"),
+    ("num_channels", "I"), ("color_type", "4s"), ("num_samples", "I"), ("num_volumes", "I"), ("volume_id", "I"),
+    ("total_blocks", "I"), ("num_blocks", "I"), ("total_bytes", "Q"), ("header_bytes", "I"), ("block_bytes", "Q"),
+    ("block_size", "I"), ("block_header_size", "I"), ("pic_alignment", "I"), ("max_pic_area", "I"),
+    ("max_pic_per_block", "I"), ("compression_ratio", "f"), ("normalize_mean", "3f"), ("normalize_std", "3f"),
+    ("crc_code", "I"),
+)  # fmt: skip
+_HEADER = struct.Struct("<" + "".join(code for _, code in _LAYOUT))
+_FIELD_OFFSET = {
+    name: struct.calcsize("<" + "".join(code for _, code in _LAYOUT[:n])) for n, (name, _) in enumerate(_LAYOUT)
+}
+assert _HEADER.size == HEADER_BYTES_USED
+assert {f.name for f in fields(DtsHeader)} == set(_FIELD_OFFSET) - {"magic", "version"}
+
+
+@dataclass(frozen=True, slots=True)
+class BlockHeader:
+    """The head of one block (docs/spec/dts.md, section 2): magic `LVnB`, block_id, num_pics, then three u32 arrays.
+
+    offsets: bytes from the start of the block. sizes: bytes of each JPEG without padding. labels: class numbers.
+    """
+
+    level: int
+    block_id: int
+    offsets: NDArray[np.uint32]
+    sizes: NDArray[np.uint32]
+    labels: NDArray[np.uint32]
+
+    def to_bytes(self, block_header_size: int) -> bytes:
+        """The block header, zero-filled to `block_header_size`; the caller has seen to it that the entries fit."""
+        fixed = _BLOCK.pack(_block_magic(self.level), self.block_id, len(self.offsets))
+        arrays = b"".join(np.ascontiguousarray(a, "<u4").tobytes() for a in (self.offsets, self.sizes, self.labels))
+        return (fixed + arrays).ljust(block_header_size, b"\0")
+
+    @staticmethod
+    def from_bytes(
+        data: bytes | memoryview, header: DtsHeader, block_id: int, *, offset: int, path: str
+    ) -> BlockHeader:
+        """Parse and check the header of block `block_id`, which starts at `offset` in the file.
+
+        `data` holds at least `header.block_header_size` bytes. The arrays are views into it. Raises FormatError for a
+        wrong magic or number, a count above the header's room, pictures outside the block or over one another, and
+        labels outside the classes.
+        """
+        check = Checker(path, offset)
+        check.require(len(data) >= header.block_header_size, "a block header must be whole", field="block header",
+                      offset=0, found=f"{len(data)} bytes", expected=f"{header.block_header_size} bytes")  # fmt: skip
+        magic, found_id, count = _BLOCK.unpack_from(data)
+        expected = _block_magic(header.compress_level)
+        rule = f"block {block_id} must open with its magic and its number"
+        check.require(magic == expected, rule, field="block magic", offset=0, found=magic, expected=expected)
+        check.require(found_id == block_id, rule, field="block_id", offset=4, found=found_id, expected=block_id)
+        most = block_capacity(header.block_header_size)
+        check.require(count <= most, f"block {block_id} must not hold more pictures than its header has room for",
+                      field="num_pics", offset=8, found=f"{count:,}", expected=f"at most {most:,}")  # fmt: skip
+        entries = np.frombuffer(data, "<u4", 3 * count, BLOCK_FIXED_BYTES).reshape(3, count)
+        block = BlockHeader(header.compress_level, block_id, *entries)
+        _check_entries(block, header, check)
+        return block
+
+
+def _check_entries(block: BlockHeader, header: DtsHeader, check: Checker) -> None:
+    count = len(block.offsets)
+    starts = block.offsets.astype(np.int64)
+    ends = starts + block.sizes
+    order = np.argsort(starts, kind="stable")
+    previous_end = np.empty(count, np.int64)
+    previous_end[order] = np.concatenate(([header.block_header_size], ends[order][:-1]))[:count]
+    for bad, name, array, expected in (
+        (starts < header.block_header_size, "offset", block.offsets, f"at least {header.block_header_size:,}"),
+        (ends > header.block_size, "size", block.sizes, "an end inside the block"),
+        (starts < previous_end, "offset", block.offsets, "a start after the picture before it"),
+        (block.labels >= header.num_classes, "label", block.labels, f"below num_classes = {header.num_classes:,}"),
+    ):
+        if bad.any():
+            n = int(np.argmax(bad))
+            row = ("offset", "size", "label").index(name)
+            check.require(
+                False, f"block {block.block_id}: picture {n} must lie inside its block, apart from the others, "
+                "with a label of a class", field=f"{name}s[{n}]", found=f"{int(array[n]):,}", expected=expected,
+                offset=BLOCK_FIXED_BYTES + 4 * (row * count + n),
+            )  # fmt: skip
+
+
+_BLOCK = struct.Struct("<4sII")
+
+
+def _block_magic(level: int) -> bytes:
+    return b"LV%dB" % level
+
+
+EXTENSION_OFFSET = 256
+EXTENSION_MAGIC = b"DTSX"
+EXTENSION_VERSION = 1
+_EXTENSION = struct.Struct("<4sHHQ")  # magic, version, zero, sections_size
+EXTENSION_HEAD_BYTES = _EXTENSION.size  # 16
+
+TAG_UUID = b"UUID"  # 16 bytes
+TAG_CLASSES = b"CLSS"  # class names in label order, UTF-8, each ended by NUL, Zstandard
+TAG_PATHS = b"PATH"  # source paths, see docs/spec/dts.md
+TAG_BLOCKS = b"BLKS"  # per block: num_pics u32, CRC-32 of its 16 MB u32
+TAG_PARAMETERS = b"PARM"  # JSON: how the file was packed, by which version
+
+
+def extension_to_bytes(sections: list[tuple[bytes, bytes]]) -> bytes:
+    """The extension, to be written at byte 256. Raises ValueError where it does not fit into the header region."""
+    body = sections_to_bytes(sections)
+    if EXTENSION_OFFSET + EXTENSION_HEAD_BYTES + len(body) > IMAGE_HEADER_BYTES:
+        raise ValueError(f"an extension of {len(body):,} bytes does not fit into the header region")
+    return _EXTENSION.pack(EXTENSION_MAGIC, EXTENSION_VERSION, 0, len(body)) + body
+
+
+def extension_size_from_bytes(head: bytes, *, path: str = "") -> int:
+    """Bytes of the section list, from the 16 bytes at 256; 0 where the file carries no extension (a genuine file)."""
+    magic, version, _, size = _EXTENSION.unpack(head)
+    if magic != EXTENSION_MAGIC or version != EXTENSION_VERSION:
+        return 0
+    most = IMAGE_HEADER_BYTES - EXTENSION_OFFSET - EXTENSION_HEAD_BYTES
+    Checker(path, EXTENSION_OFFSET).limit(size, most, field="sections_size", offset=8)
+    return int(size)
+
+
+def extension_from_bytes(body: bytes, *, path: str = "") -> dict[bytes, bytes]:
+    """The sections by tag; `body` is what follows the 16 bytes of the extension's head. Raises FormatError."""
+    return dict(sections_from_bytes(body, path=path, offset=EXTENSION_OFFSET + EXTENSION_HEAD_BYTES))

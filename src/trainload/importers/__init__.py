@@ -1,0 +1,1 @@
+"""Foreign recordings and data sets into frames and pictures."""

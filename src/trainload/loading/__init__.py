@@ -1,0 +1,1 @@
+"""Which sample when, and how it gets there: order, buffers, workers, the loader."""

@@ -1,0 +1,1 @@
+"""From files to samples, frames and windows; checks of whole files."""

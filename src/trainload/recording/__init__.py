@@ -1,0 +1,1 @@
+"""From sensor frames to HFRM files."""

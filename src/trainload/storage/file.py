@@ -1,0 +1,91 @@
+"""A local file as a Source: positional reads only, never mmap, never a shared file position."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from trainload.errors import FormatError, UsageError
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+CHUNK_BYTES = 4 << 20  # one system call reads at most this much
+
+
+class FileSource:
+    """An open file: `read_at` and `readinto_at` give exactly what was asked for, or raise. Safe for many threads.
+
+    Pickles as its path; the copy opens the file again.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = os.fspath(path)
+        self._fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        self._size = os.fstat(self._fd).st_size
+
+    @property
+    def path(self) -> str:
+        return self._path
+
+    @property
+    def size(self) -> int:
+        return self._size
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        self._check_range(offset, size)
+        if size <= CHUNK_BYTES:
+            data = os.pread(self._fd, size, offset)
+            if len(data) == size:
+                return data
+        buffer = bytearray(size)
+        self.readinto_at(offset, buffer)
+        return bytes(buffer)
+
+    def readinto_at(self, offset: int, buffer: Buffer) -> None:
+        view = memoryview(buffer).cast("B")
+        self._check_range(offset, len(view))
+        done = 0
+        while done < len(view):
+            count = os.preadv(self._fd, [view[done : done + CHUNK_BYTES]], offset + done)
+            if count == 0:
+                raise self._too_short(offset, len(view), offset + done)
+            done += count
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _check_range(self, offset: int, size: int) -> None:
+        if self._fd < 0:
+            raise UsageError(f"the file was closed: {self._path}")
+        if offset < 0 or size < 0 or offset + size > self._size:
+            raise self._too_short(offset, size, self._size)
+
+    def _too_short(self, offset: int, size: int, end: int) -> FormatError:
+        return FormatError(
+            "the file must hold every byte that is read",
+            field=f"{size:,} bytes",
+            offset=offset,
+            found=f"the end of the file at {end:,}",
+            expected=f"at least {offset + size:,} bytes",
+            path=self._path,
+        )
+
+    def __enter__(self) -> FileSource:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_fd", -1) >= 0:
+            self.close()
+
+    def __reduce__(self) -> tuple[type[FileSource], tuple[str]]:
+        return FileSource, (str(Path(self._path)),)

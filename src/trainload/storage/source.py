@@ -1,0 +1,29 @@
+"""What a reader asks of a place that holds bytes. Knows no format."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+
+class Source(Protocol):
+    """Bytes that can be read at any place: exactly as many as asked for, or an error. Safe for many threads."""
+
+    @property
+    def path(self) -> str:
+        """The name that error messages show."""
+
+    @property
+    def size(self) -> int:
+        """Bytes in the source when it was opened."""
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        """`size` bytes from `offset`. Raises FormatError where the source ends before that."""
+
+    def readinto_at(self, offset: int, buffer: Buffer) -> None:
+        """Fill all of `buffer` from `offset`. Raises FormatError where the source ends before that."""
+
+    def close(self) -> None:
+        """Let go of the handle; closing twice is fine."""
