@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 
 import typer
 from rich.console import Console
 
 from trainload.errors import FormatError, SampleError, UsageError
+
+VERBS: tuple[str, ...] = ()  # one module of this package each; it registers its command when it is imported
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 
@@ -20,6 +23,8 @@ def root() -> None:
 def main() -> None:
     """Run the command line; a known error is one line on stderr and an exit code."""
     console = Console(stderr=True, highlight=False)
+    for verb in VERBS:
+        import_module(f"trainload.cli.{verb}")
     try:
         app()
     except (FormatError, SampleError) as error:
