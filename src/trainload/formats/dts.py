@@ -9,10 +9,12 @@ import struct
 from dataclasses import dataclass, fields
 
 import numpy as np
+from isal import isal_zlib
 from numpy.typing import NDArray
 
 from trainload.formats import limits
 from trainload.formats.fields import Checker
+from trainload.formats.sections import HEAD_BYTES as SECTION_HEAD_BYTES
 from trainload.formats.sections import sections_from_bytes, sections_to_bytes
 
 MAGIC = b".DTS"
@@ -300,21 +302,42 @@ EXTENSION_OFFSET = 256
 EXTENSION_MAGIC = b"DTSX"
 EXTENSION_VERSION = 1
 _EXTENSION = struct.Struct("<4sHHQ")  # magic, version, zero, sections_size
+_CRC = struct.Struct("<I")
 EXTENSION_HEAD_BYTES = _EXTENSION.size  # 16
 
 TAG_UUID = b"UUID"  # 16 bytes
-TAG_CLASSES = b"CLSS"  # class names in label order, UTF-8, each ended by NUL, Zstandard
-TAG_PATHS = b"PATH"  # source paths, see docs/spec/dts.md
+TAG_CLASSES = b"CLSS"  # class names in label order: `names_to_bytes`, then Zstandard
+TAG_PATHS = b"PATH"  # source paths in sample order, relative to the packed folder: `names_to_bytes`, then Zstandard
 TAG_BLOCKS = b"BLKS"  # per block: num_pics u32, CRC-32 of its 16 MB u32
 TAG_PARAMETERS = b"PARM"  # JSON: how the file was packed, by which version
+TAG_HEADER_CRC = b"HCRC"  # the last section: CRC-32 of every byte of the file before this section's head
 
 
-def extension_to_bytes(sections: list[tuple[bytes, bytes]]) -> bytes:
-    """The extension, to be written at byte 256. Raises ValueError where it does not fit into the header region."""
+def header_region_to_bytes(header: DtsHeader, sections: list[tuple[bytes, bytes]]) -> bytes:
+    """Byte 0 to the end of the extension, closed by HCRC; what follows up to header_bytes is zero.
+
+    Without sections only the header: a genuine file. Raises ValueError where it does not fit into the header region.
+    """
+    start = header.to_bytes().ljust(EXTENSION_OFFSET, b"\0")
+    if not sections:
+        return start
     body = sections_to_bytes(sections)
-    if EXTENSION_OFFSET + EXTENSION_HEAD_BYTES + len(body) > IMAGE_HEADER_BYTES:
-        raise ValueError(f"an extension of {len(body):,} bytes does not fit into the header region")
-    return _EXTENSION.pack(EXTENSION_MAGIC, EXTENSION_VERSION, 0, len(body)) + body
+    size = len(body) + SECTION_HEAD_BYTES + _CRC.size
+    covered = start + _EXTENSION.pack(EXTENSION_MAGIC, EXTENSION_VERSION, 0, size) + body
+    region = covered + sections_to_bytes([(TAG_HEADER_CRC, _CRC.pack(isal_zlib.crc32(covered)))])
+    if len(region) > IMAGE_HEADER_BYTES:
+        raise ValueError(f"an extension of {size:,} bytes does not fit into the header region")
+    return region
+
+
+def names_to_bytes(names: list[str]) -> bytes:
+    """UTF-8 names, each ended by NUL. A name of bytes that are no UTF-8 (Python's surrogate escapes) keeps them."""
+    return "".join(name + "\0" for name in names).encode("utf-8", "surrogateescape")
+
+
+def names_from_bytes(data: bytes) -> list[str]:
+    """The names of `names_to_bytes`; what follows the last NUL is ignored."""
+    return data.decode("utf-8", "surrogateescape").split("\0")[:-1]
 
 
 def extension_size_from_bytes(head: bytes, *, path: str = "") -> int:
