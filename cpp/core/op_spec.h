@@ -27,8 +27,8 @@ enum class OpKind : std::uint8_t {
 
 struct OpSpec {
     OpKind kind;
-    std::uint32_t index;  // position in the user's list: names the Philox stream (philox.h)
-    std::array<float, 16> parameters;
+    std::uint32_t index;                // position in the user's list: names the Philox stream (philox.h)
+    std::array<double, 16> parameters;  // doubles, so that Python's numbers arrive unchanged
 };
 
 }  // namespace trainload
