@@ -8,8 +8,12 @@ from typing import Any
 
 if sys.version_info >= (3, 14):
     from compression import zstd
+
+    _ZSTD_ERROR: type[Exception] = zstd.ZstdError
 else:
     import zstandard
+
+    _ZSTD_ERROR: type[Exception] = zstandard.ZstdError
 
 _CHUNK_BYTES = 1 << 20
 _MAX_WINDOW_LOG = 27  # 128 MB: what the zstd command itself accepts without a switch
@@ -56,6 +60,3 @@ def _open_stream(data: bytes | memoryview) -> Any:
     if sys.version_info >= (3, 14):
         return zstd.ZstdFile(io.BytesIO(data), options={zstd.DecompressionParameter.window_log_max: _MAX_WINDOW_LOG})
     return zstandard.ZstdDecompressor(max_window_size=1 << _MAX_WINDOW_LOG).stream_reader(data)
-
-
-_ZSTD_ERROR: type[Exception] = zstd.ZstdError if sys.version_info >= (3, 14) else zstandard.ZstdError
