@@ -1,0 +1,29 @@
+"""Spans of time as people write them: "100ms", "2.5s", "20us", "1min", or whole nanoseconds."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+from trainload.errors import UsageError
+
+_UNIT_NS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9, "h": 3600 * 10**9}
+_TEXT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ns|us|µs|ms|s|min|h)\s*")
+MAX_DURATION_NS = (1 << 63) - 1
+
+
+def duration_ns(value: str | int, *, what: str = "a duration") -> int:
+    """Whole nanoseconds, at least 1, of "100ms" or of an int that already counts nanoseconds.
+
+    Raises UsageError, naming `what`, for anything else.
+    """
+    if isinstance(value, int) and not isinstance(value, bool):
+        nanoseconds = value
+    else:
+        match = _TEXT.fullmatch(value) if isinstance(value, str) else None
+        if match is None:
+            raise UsageError(f'{what} is written like "100ms", "2s" or as whole nanoseconds, not {value!r}')
+        nanoseconds = round(Fraction(match[1]) * _UNIT_NS[match[2]])
+    if not 1 <= nanoseconds <= MAX_DURATION_NS:
+        raise UsageError(f"{what} must be between 1 ns and 292 years, not {value!r}")
+    return nanoseconds
