@@ -1,1 +1,1 @@
-"""Which sample when, and how it gets there: order, buffers, workers, the loader."""
+"""Which sample when, read into known memory, decoded by threads, handed over in order."""

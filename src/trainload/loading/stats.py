@@ -1,0 +1,55 @@
+"""What a loader did and where its time went."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from trainload.errors import SampleError
+
+
+@dataclass(slots=True)
+class LoaderStats:
+    """Counts and seconds since the loader was made (or `reset()`); its workers write, anyone may read.
+
+    pictures, batches: handed to the consumer. replaced: pictures that stood in for damaged ones; last_replaced: why.
+    read_bytes, read_seconds: of all IO workers together. decode_seconds: of all decode workers together.
+    elapsed_seconds: between the first request and the last delivery of every epoch, the consumer's own work included.
+    consumer_waits_seconds: the consumer stood waiting for a batch. data_waits_seconds: decode workers stood waiting for
+    bytes. idle_seconds: decode workers had nothing to do because every batch array was full.
+    """
+
+    pictures: int = 0
+    batches: int = 0
+    replaced: int = 0
+    last_replaced: SampleError | None = None
+    read_bytes: int = 0
+    read_seconds: float = 0.0
+    decode_seconds: float = 0.0
+    elapsed_seconds: float = 0.0
+    consumer_waits_seconds: float = 0.0
+    data_waits_seconds: float = 0.0
+    idle_seconds: float = 0.0
+    _started: float = field(default=0.0, repr=False)
+
+    @property
+    def pictures_per_second(self) -> float:
+        """Pictures handed over per second of `elapsed_seconds`."""
+        return self.pictures / self.elapsed_seconds if self.elapsed_seconds else 0.0
+
+    @property
+    def bottleneck(self) -> str:
+        """What a faster loader would have to make faster: "storage", "decode" or "consumer"; "" before any batch.
+
+        The consumer, where it waited less than a tenth of the time; else storage, where the decode workers waited for
+        bytes longer than they decoded.
+        """
+        if not self.batches:
+            return ""
+        if self.consumer_waits_seconds < 0.1 * self.elapsed_seconds:
+            return "consumer"
+        return "storage" if self.data_waits_seconds > self.decode_seconds else "decode"
+
+    def reset(self) -> None:
+        """Set every count to zero."""
+        for name, slot in type(self).__dataclass_fields__.items():
+            setattr(self, name, slot.default)
