@@ -94,7 +94,9 @@ class DtsBuilder:
         return [(tag, body) for tag, body in sections.items() if body is not None]
 
 
-def pictures(count: int, *, first: int = 0, size: int = 700, classes: Sequence[str] = ("ant", "bee", "cat")) -> list[Picture]:
+def pictures(
+    count: int, *, first: int = 0, size: int = 700, classes: Sequence[str] = ("ant", "bee", "cat")
+) -> list[Picture]:
     """`count` made-up pictures whose bytes tell which one they are; sizes vary around `size`."""
     made = []
     for n in range(first, first + count):

@@ -15,7 +15,9 @@ from trainload.errors import FormatError, SampleError, TrainloadError, UsageErro
 __version__ = "0.1.0"
 
 # Where each lazily loaded public name lives.
-_HOMES: dict[str, str] = {}
+_HOMES: dict[str, str] = {
+    "open": "trainload.reading.open",
+}
 
 __all__ = ["FormatError", "SampleError", "TrainloadError", "UsageError", "__version__"]
 

@@ -1,0 +1,74 @@
+"""`trainload.open`: the right reader for a path, found by what the bytes say, not by the file's name."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trainload.errors import FormatError, UsageError
+from trainload.formats.dts import HEADER_BYTES_USED, IMAGENET, MAGIC
+from trainload.reading.arrays import ArrayReader
+from trainload.reading.dts import DtsReader
+from trainload.reading.folder import FolderReader
+
+if TYPE_CHECKING:
+    from trainload.reading.hyperframe import HyperframeReader
+
+AnyPath = str | os.PathLike[str]
+
+HYPERFRAME_MAGIC = b"HFRM"
+
+
+def open(path: AnyPath | Sequence[AnyPath]) -> DtsReader | ArrayReader | FolderReader | HyperframeReader:
+    """The reader for one file, all volumes of a set (a list or a pattern such as "train-*.dts"), or a class folder.
+
+    DtsReader for pictures in blocks, ArrayReader for MNIST and CIFAR, HyperframeReader for recordings, FolderReader for
+    a folder of class folders. Raises FormatError for bytes that are none of these, UsageError for a pattern that
+    matches nothing, OSError where the system cannot open a file.
+    """
+    paths = find_files(path)
+    if len(paths) == 1 and Path(paths[0]).is_dir():
+        return FolderReader(paths[0])
+    kind = read_kind(paths[0])
+    if kind == IMAGENET:
+        return DtsReader(paths)
+    if len(paths) > 1:
+        raise UsageError(f"only the volumes of a picture set open together; {paths[0]} is none of them")
+    if kind == "HFRM":
+        from trainload.reading.hyperframe import HyperframeReader
+
+        return HyperframeReader(paths[0])
+    return ArrayReader(paths[0])
+
+
+def find_files(path: AnyPath | Sequence[AnyPath]) -> list[str]:
+    """The files that a path, a list of paths or a pattern names, sorted. Raises UsageError for none."""
+    if not isinstance(path, str | os.PathLike):
+        found = [name for one in path for name in find_files(one)]
+        if not found:
+            raise UsageError("no path was given")
+        return found
+    name = os.fspath(path)
+    if glob.has_magic(name) and not Path(name).exists():
+        matches = sorted(glob.glob(name))  # noqa: PTH207 (a pattern may be absolute, Path.glob refuses those)
+        if not matches:
+            raise UsageError(f"the pattern matches no file: {name}")
+        return matches
+    return [name]
+
+
+def read_kind(path: str) -> str:
+    """What a file is, by its first bytes: "HFRM", or the dataset type of a DTS file. Raises FormatError for others."""
+    with Path(path).open("rb") as file:
+        head = file.read(HEADER_BYTES_USED)
+    if head[:4] == HYPERFRAME_MAGIC:
+        return "HFRM"
+    if head[:4] == MAGIC:
+        return head[8:16].decode("latin-1").lstrip(" ")
+    raise FormatError(
+        "a file must open with the magic of a known container", field="magic", offset=0, found=head[:4],
+        expected="b'.DTS' or b'HFRM'", path=path,
+    )  # fmt: skip
