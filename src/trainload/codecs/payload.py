@@ -1,0 +1,38 @@
+"""A frame's data to its stored bytes and back: shuffle and codec as the flags of an index entry say."""
+
+from __future__ import annotations
+
+from trainload.codecs.codec import Codec
+from trainload.codecs.shuffle import shuffle, unshuffle
+from trainload.codecs.table import codec_by_id
+from trainload.formats.hyperframe import CODEC_MASK, CODEC_SHIFT, FRAME_ENCRYPTED, MAX_FRAME_BYTES, SHUFFLED
+
+
+def encode_payload(data: bytes, codec: Codec, level: int, element_size: int) -> tuple[bytes, int]:
+    """The stored bytes and the index flags that tell how to read them.
+
+    element_size: of the byte shuffle, 0 for none. Data that does not shrink is stored as it is, with no flags.
+    """
+    stored = codec.encode(shuffle(data, element_size) if element_size else data, level)
+    if len(stored) >= len(data):
+        return data, 0
+    return stored, codec.id << CODEC_SHIFT | (SHUFFLED if element_size else 0)
+
+
+def decode_payload(
+    stored: bytes | memoryview, flags: int, element_size: int, limit: int = MAX_FRAME_BYTES
+) -> bytes | memoryview:
+    """The frame's data, at most `limit` bytes; `stored` itself where neither codec nor shuffle was used.
+
+    flags: of the index entry. element_size: of the stream table. Raises ValueError for bytes that do not decode, and
+    for an encrypted frame.
+    """
+    if flags & FRAME_ENCRYPTED:
+        raise ValueError("the frame is encrypted, and no key is known")
+    codec_id = (flags & CODEC_MASK) >> CODEC_SHIFT
+    data = codec_by_id(codec_id).decode(stored, limit) if codec_id else stored
+    if not flags & SHUFFLED:
+        return data
+    if element_size < 1:
+        raise ValueError("the frame is shuffled, and the stream table gives no element size")
+    return unshuffle(data, element_size)
