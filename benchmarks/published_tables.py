@@ -1,0 +1,189 @@
+"""The published DTS tables again: seconds for one epoch from a new process, RAW against LV0-3, cold and warm.
+
+usage: published_tables.py --data CLASS_FOLDERS [--mnist FOLDER] [--cifar10 FILE] [--rounds 3]
+writes bench-out/published_tables.{json,md}
+
+Train: five real copies of the pictures, RandomResizedCrop 224 + flip. Val: one copy, Resize 256 + CenterCrop 224. Cold:
+the page cache is told to forget the files first; warm: they were read just before. MNIST and CIFAR-10: their files
+against DTS, whole batches. Every cell is a process of its own (opening and reading included, imports not), median over
+rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import trainload as tl
+from machine import machine
+
+COPIES = 5
+BATCH_SIZE = 128
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, help="a folder of class folders of JPEGs")
+    parser.add_argument("--mnist", type=Path, help="the folder of the original MNIST files")
+    parser.add_argument("--cifar10", type=Path, help="a file of original CIFAR-10 records; repeated to 50,000")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--out", type=Path, default=Path("bench-out"))
+    parser.add_argument("--cell", nargs=3, metavar=("PATH", "MODE", "SPLIT"), help="(internal) time one cell")
+    args = parser.parse_args()
+    if args.cell:
+        print(json.dumps(_time_cell(Path(args.cell[0]), args.cell[1], args.cell[2])))
+        return
+    work = args.out / "published-work"
+    cells = list(_picture_cells(args.data, work)) + list(_array_cells(args.mnist, args.cifar10, work))
+    results: dict[str, list[float]] = {}
+    for _, (name, path, mode, split), temperature in itertools.product(range(args.rounds), cells, ("cold", "warm")):
+        (_forget if temperature == "cold" else _touch)(path)
+        command = [sys.executable, __file__, "--cell", str(path), mode, split]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        results.setdefault(f"{name}|{mode}|{temperature}|{split}", []).append(json.loads(done.stdout)["seconds"])
+    medians = {key: statistics.median(values) for key, values in results.items()}
+    report = {"machine": machine(), "rounds": args.rounds, "median_seconds": medians, "all_seconds": results}
+    (args.out / "published_tables.json").write_text(json.dumps(report, indent=1) + "\n")
+    (args.out / "published_tables.md").write_text(_table(medians))
+    print(_table(medians))
+
+
+def _picture_cells(data: Path | None, work: Path) -> Iterable[tuple[str, Path, str, str]]:
+    if data is None:
+        return
+    for split, copies in (("train", COPIES), ("val", 1)):
+        folder = work / split
+        if not folder.is_dir():
+            _copy(data, folder, copies)
+        yield "RAW", folder, "auto", split
+        for level in range(4):
+            path = work / f"{split}_lv{level}.dts"
+            if not path.exists():
+                tl.pack_images(folder, path, level=level)
+            for mode in ("fully", "partial"):
+                yield f"DTS LV{level}", path, mode, split
+
+
+def _array_cells(mnist: Path | None, cifar10: Path | None, work: Path) -> Iterable[tuple[str, Path, str, str]]:
+    if mnist:
+        plain = work / "mnist"
+        if not plain.is_dir():
+            tl.pack_arrays("mnist", mnist, plain)
+            for file in mnist.glob("*.gz"):
+                subprocess.run(f"gunzip -c '{file}' > '{plain / file.stem}'", shell=True, check=True)
+        for split, name in (("train", "train-images-idx3-ubyte"), ("val", "t10k-images-idx3-ubyte")):
+            yield "MNIST RAW", plain / name, "fully", split
+            yield "MNIST DTS", plain / f"mnist_{'train' if split == 'train' else 'test'}.dts", "fully", split
+    if cifar10:
+        plain = work / "cifar10"
+        if not plain.is_dir():
+            plain.mkdir(parents=True)
+            records = np.fromfile(cifar10, np.uint8).reshape(-1, 3073)
+            for n in range(1, 6):
+                np.resize(records, (10000, 3073)).tofile(plain / f"data_batch_{n}.bin")
+            np.resize(records, (10000, 3073)).tofile(plain / "test_batch.bin")
+            tl.pack_arrays("cifar10", plain, plain)
+        for split, name in (("train", "data_batch_1.bin"), ("val", "test_batch.bin")):
+            yield "CIFAR-10 RAW", plain / name, "fully", split
+            yield "CIFAR-10 DTS", plain / f"cifar10_{'train' if split == 'train' else 'test'}.dts", "fully", split
+
+
+def _copy(data: Path, out: Path, copies: int) -> None:
+    for file in sorted(path for path in data.rglob("*") if path.is_file()):
+        folder = out / file.parent.name
+        folder.mkdir(parents=True, exist_ok=True)
+        for copy in range(copies):
+            shutil.copyfile(file, folder / f"{file.stem}_{copy}.JPEG")
+
+
+def _time_cell(path: Path, mode: str, split: str) -> dict[str, float]:
+    """Seconds from the closed file to the end of one epoch."""
+    ops: list[Any] = [tl.RandomResizedCrop(224), tl.RandomHorizontalFlip()]
+    if split == "val":
+        ops = [tl.Resize(256), tl.CenterCrop(224)]
+    loader_type, opener = tl.ImageLoader, tl.open
+    start = time.perf_counter()
+    if path.suffix in ("", ".bin") and path.is_file():
+        count = _raw_array_epoch(path)
+    else:
+        data = opener(path)
+        arrays = not hasattr(data, "num_blocks") and path.is_file()
+        loader = loader_type(data, batch_size=BATCH_SIZE, ops=[] if arrays else ops, mode=mode, seed=0,
+                             shuffle="auto" if split == "train" else "none")  # fmt: skip
+        count = sum(len(batch[0]) for batch in loader)
+        loader.close()
+    return {"seconds": time.perf_counter() - start, "pictures": count}
+
+
+def _raw_array_epoch(path: Path) -> int:
+    """The original files as a careful user reads them: whole, numpy, shuffled, gathered batch by batch."""
+    if path.suffix == ".bin":
+        names = sorted(path.parent.glob("data_batch_*.bin")) if path.name.startswith("data") else [path]
+        records = np.concatenate([np.fromfile(name, np.uint8).reshape(-1, 3073) for name in names])
+        pixels = np.ascontiguousarray(records[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
+        labels = records[:, 0].astype(np.int64)
+    else:
+        pixels = np.fromfile(path, np.uint8)[16:].reshape(-1, 28, 28, 1)
+        labels = np.fromfile(str(path).replace("images-idx3", "labels-idx1"), np.uint8)[8:].astype(np.int64)
+    order = np.random.default_rng(0).permutation(len(pixels))
+    count = 0
+    for start in range(0, len(order), BATCH_SIZE):
+        ids = order[start : start + BATCH_SIZE]
+        count += len((pixels[ids], labels[ids])[0])
+    return count
+
+
+def _files(path: Path) -> list[Path]:
+    if path.is_dir():
+        return [file for file in path.rglob("*") if file.is_file()]
+    if path.name.startswith("data_batch"):
+        return sorted(path.parent.glob("data_batch_*.bin"))
+    return [path]
+
+
+def _forget(path: Path) -> None:
+    """Ask the system to drop the files from the page cache."""
+    for file in _files(path):
+        fd = os.open(file, os.O_RDONLY)
+        os.fsync(fd)
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(fd)
+
+
+def _touch(path: Path) -> None:
+    for file in _files(path):
+        file.read_bytes()
+
+
+def _table(medians: dict[str, float]) -> str:
+    lines = ["| data | mode | cold train | cold val | warm train | warm val | cold train, RAW = 1 |", "|---" * 7 + "|"]
+    for name, mode in dict.fromkeys(tuple(key.split("|")[:2]) for key in medians):
+        cells = [
+            medians.get(f"{name}|{mode}|{t}|{s}", float("nan")) for t in ("cold", "warm") for s in ("train", "val")
+        ]
+        raw = next(
+            (v for k, v in medians.items() if k.endswith("|cold|train") and _raw_of(name) == k.split("|")[0]), None
+        )
+        ratio = f"{raw / cells[0]:.2f} x" if raw else ""
+        lines.append(f"| {name} | {mode} | " + " | ".join(f"{cell:.3f} s" for cell in cells) + f" | {ratio} |")
+    return "\n".join(lines) + "\n"
+
+
+def _raw_of(name: str) -> str:
+    return "RAW" if name.startswith("DTS") or name == "RAW" else name.rsplit(" ", 1)[0] + " RAW"
+
+
+if __name__ == "__main__":
+    main()
