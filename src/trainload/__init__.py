@@ -16,6 +16,12 @@ __version__ = "0.1.0"
 
 # Where each lazily loaded public name lives.
 _HOMES: dict[str, str] = {
+    "ArrayStreams": "trainload.aligning.streams",
+    "Interpolate": "trainload.aligning.match",
+    "Interval": "trainload.aligning.match",
+    "Nearest": "trainload.aligning.match",
+    "Previous": "trainload.aligning.match",
+    "align": "trainload.aligning.pairs",
     "open": "trainload.reading.open",
 }
 

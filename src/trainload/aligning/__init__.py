@@ -1,1 +1,1 @@
-"""Which frame of one sensor belongs to which frame of another, and how far apart they are."""
+"""Which frames of several streams belong together in time, and how well they do: match, clock, align, report."""
