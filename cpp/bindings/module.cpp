@@ -4,8 +4,10 @@
 namespace nb = nanobind;
 
 void bind_philox(nb::module_& module);
+void bind_pixel_ops(nb::module_& module);
 
 NB_MODULE(_core, module) {
     module.doc() = "JPEG region decode, resample, normalise: no I/O, no threads, no Python objects held.";
     bind_philox(module);
+    bind_pixel_ops(module);
 }

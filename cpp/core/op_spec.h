@@ -3,6 +3,9 @@
 
 #include <array>
 #include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <string_view>
 
 namespace trainload {
 
@@ -24,6 +27,19 @@ enum class OpKind : std::uint8_t {
     vertical_flip,
     random_erasing,
 };
+
+// The kinds' names in Python, in the order of the enum.
+inline constexpr std::array<std::string_view, 13> op_names{
+    "random_resized_crop", "resize",        "center_crop",     "random_crop",  "color_jitter",
+    "random_grayscale",    "gaussian_blur", "random_rotation", "rand_augment", "auto_augment",
+    "horizontal_flip",     "vertical_flip", "random_erasing"};
+
+inline OpKind op_kind(std::string_view name) {
+    for (std::size_t kind = 0; kind < op_names.size(); ++kind) {
+        if (op_names[kind] == name) return static_cast<OpKind>(kind);
+    }
+    throw std::invalid_argument("no operation is called " + std::string(name));
+}
 
 struct OpSpec {
     OpKind kind;

@@ -1,32 +1,22 @@
 // Operations on the 8-bit RGB picture at its final size: colour, blur, rotation, policies, and flips that cannot wait
-// for the last pass. Each is the 8-bit arithmetic of Pillow or torchvision v2; docs/operations.md has the table.
+// for the last pass. Each is the 8-bit arithmetic of Pillow; docs/operations.md has the table. The Python oracle of the
+// random numbers is imaging/plan.py. Parameters and draws, every operation from its own stream:
+//
+// color_jitter {brightness_min, brightness_max, contrast_min, .._max, saturation_min, .._max, hue_min, hue_max}
+//     order = [brightness, contrast, saturation, hue], shuffled: for i = 3, 2, 1: exchange i with below(i + 1). Then
+//     four factors, uniform(min, max), in the order of the parameters. A range [1, 1] (hue: [0, 0]) changes nothing.
+// random_grayscale {p}                                       gray if uniform() < p
+// gaussian_blur {kernel_width, kernel_height, sigma_min, sigma_max}   sigma = uniform(min, max)
+// random_rotation {degrees_min, degrees_max, interpolation, has_center, x, y, r, g, b}   angle = uniform(min, max)
+// rand_augment, auto_augment                                 see policies.h
+// horizontal_flip {p}, vertical_flip {p}                     flipped if uniform() < p
 #pragma once
-
-#include <cstddef>
-#include <cstdint>
-#include <vector>
 
 #include "core/op_spec.h"
 #include "core/philox.h"
+#include "core/picture.h"
 
 namespace trainload {
-
-// RGB bytes, interleaved, owned by someone else; rows `stride` bytes apart.
-struct PictureView {
-    std::uint8_t* data;
-    int width;
-    int height;
-    std::size_t stride;
-
-    std::uint8_t* row(int y) const { return data + static_cast<std::size_t>(y) * stride; }
-};
-
-// One thread's buffers: they grow to the largest picture and stay, so that a steady state allocates nothing.
-struct OpScratch {
-    std::vector<std::uint8_t> pixels;   // a copy of the picture, rows packed
-    std::vector<std::uint16_t> sums;    // rows of a separable filter between its two directions
-    std::vector<std::int32_t> weights;  // of a filter
-};
 
 // Runs one operation in place. draws: the operation's own numbers for this sample. Knows every kind of the group
 // "pixels" of op_spec.h and the two flips; does nothing for the others.

@@ -1,0 +1,134 @@
+#include "core/blur.h"
+
+#include <cmath>
+
+#include "core/colour.h"
+
+namespace trainload {
+
+namespace {
+
+// A weight below this part of the largest changes no 8-bit result by more than 0.001.
+constexpr double negligible = 1e-7;
+
+template <typename T>
+void grow(std::vector<T>& buffer, std::size_t size) {
+    if (buffer.size() < size) buffer.resize(size);
+}
+
+// Weights of distance 0 .. radius in scratch.weights; returns the radius, which leaves out negligible ends.
+int gaussian_weights(int kernel, double sigma, OpScratch& scratch) {
+    const int half = kernel / 2;
+    grow(scratch.weights, static_cast<std::size_t>(half) + 1);
+    double sum = 0.0;
+    int radius = 0;
+    for (int distance = 0; distance <= half; ++distance) {
+        const double weight = std::exp(-0.5 * (distance / sigma) * (distance / sigma));
+        sum += distance == 0 ? weight : 2.0 * weight;
+        if (weight > negligible) radius = distance;
+        scratch.weights[static_cast<std::size_t>(distance)] = static_cast<float>(weight);
+    }
+    for (int distance = 0; distance <= radius; ++distance) {
+        auto& weight = scratch.weights[static_cast<std::size_t>(distance)];
+        weight = static_cast<float>(weight / sum);
+    }
+    return radius;
+}
+
+// Position -3 -2 -1 | 0 1 2 3 of a line of 4 reads 3 2 1 | 0 1 2 3: mirrored about the centre of the edge pixel.
+int mirrored(int position, int count) {
+    if (count == 1) return 0;
+    const int period = 2 * (count - 1);
+    position = std::abs(position) % period;
+    return position < count ? position : period - position;
+}
+
+// out[i] = w[0] * center[i] + sum over d of w[d] * (center[i - d * step] + center[i + d * step]): mirror images of
+// the input give mirror images of the output, bit for bit.
+void filter_row(const float* center, std::ptrdiff_t step, const float* weights, int radius, std::size_t count,
+                float* out) {
+    for (std::size_t i = 0; i < count; ++i) {
+        out[i] = weights[0] * center[i];
+    }
+    for (int distance = 1; distance <= radius; ++distance) {
+        const float weight = weights[distance];
+        const float* before = center - distance * step;
+        const float* after = center + distance * step;
+        for (std::size_t i = 0; i < count; ++i) {
+            out[i] += weight * (before[i] + after[i]);
+        }
+    }
+}
+
+void blur_rows(PictureView picture, int radius, OpScratch& scratch) {
+    const std::size_t edge = static_cast<std::size_t>(radius) * 3, bytes = picture.row_bytes();
+    grow(scratch.padded, bytes + 2 * edge);
+    float* center = scratch.padded.data() + edge;
+    for (int y = 0; y < picture.height; ++y) {
+        const std::uint8_t* row = picture.row(y);
+        std::copy(row, row + bytes, center);
+        for (int x = 1; x <= radius; ++x) {
+            for (int channel = 0; channel < 3; ++channel) {
+                center[channel - 3 * x] = row[3 * mirrored(-x, picture.width) + channel];
+                center[3 * (picture.width - 1 + x) + channel] =
+                    row[3 * mirrored(picture.width - 1 + x, picture.width) + channel];
+            }
+        }
+        filter_row(center, 3, scratch.weights.data(), radius, bytes,
+                   scratch.rows.data() + static_cast<std::size_t>(y) * bytes);
+    }
+}
+
+void blur_columns(PictureView picture, int radius, OpScratch& scratch) {
+    const std::size_t bytes = picture.row_bytes();
+    const float* weights = scratch.weights.data();
+    const auto line = [&](int y) {
+        return scratch.rows.data() + static_cast<std::size_t>(mirrored(y, picture.height)) * bytes;
+    };
+    grow(scratch.padded, bytes);
+    float* sums = scratch.padded.data();
+    for (int y = 0; y < picture.height; ++y) {
+        filter_row(line(y), 0, weights, 0, bytes, sums);
+        for (int distance = 1; distance <= radius; ++distance) {
+            const float* above = line(y - distance);
+            const float* below = line(y + distance);
+            for (std::size_t i = 0; i < bytes; ++i) {
+                sums[i] += weights[distance] * (above[i] + below[i]);
+            }
+        }
+        std::uint8_t* row = picture.row(y);
+        for (std::size_t i = 0; i < bytes; ++i) {
+            row[i] = static_cast<std::uint8_t>(std::min(sums[i] + 0.5f, 255.0f));
+        }
+    }
+}
+
+}  // namespace
+
+void gaussian_blur(PictureView picture, int kernel_width, int kernel_height, double sigma, OpScratch& scratch) {
+    grow(scratch.rows, picture.row_bytes() * static_cast<std::size_t>(picture.height));
+    const int across = gaussian_weights(kernel_width, sigma, scratch);
+    blur_rows(picture, across, scratch);
+    const int down = gaussian_weights(kernel_height, sigma, scratch);
+    blur_columns(picture, down, scratch);
+}
+
+void adjust_sharpness(PictureView picture, float factor, OpScratch& scratch) {
+    if (picture.width < 3 || picture.height < 3) return;
+    const std::uint8_t* before = copy_pixels(picture, scratch);
+    const auto bytes = static_cast<std::ptrdiff_t>(picture.row_bytes());
+    for (int y = 1; y < picture.height - 1; ++y) {
+        const std::uint8_t* middle = before + y * bytes;
+        std::uint8_t* row = picture.row(y);
+        for (std::ptrdiff_t i = 3; i < bytes - 3; ++i) {
+            const std::uint8_t* above = middle + i - bytes;
+            const std::uint8_t* here = middle + i;
+            const std::uint8_t* below = middle + i + bytes;
+            const int sum =
+                above[-3] + above[0] + above[3] + here[-3] + 5 * here[0] + here[3] + below[-3] + below[0] + below[3];
+            row[i] = blend((2 * sum + 13) / 26, here[0], factor);
+        }
+    }
+}
+
+}  // namespace trainload

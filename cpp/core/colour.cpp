@@ -1,0 +1,225 @@
+#include "core/colour.h"
+
+#include <array>
+#include <cmath>
+
+namespace trainload {
+
+namespace {
+
+using Table = std::array<std::uint8_t, 256>;
+using Histogram = std::array<std::int64_t, 256>;
+
+template <typename Change>
+void for_each_pixel(PictureView picture, Change change) {
+    for (int y = 0; y < picture.height; ++y) {
+        std::uint8_t* pixel = picture.row(y);
+        for (const std::uint8_t* end = pixel + picture.row_bytes(); pixel != end; pixel += 3) {
+            change(pixel);
+        }
+    }
+}
+
+template <typename Formula>
+Table make_table(Formula formula) {
+    Table table;
+    for (int value = 0; value < 256; ++value) {
+        table[static_cast<std::size_t>(value)] = formula(value);
+    }
+    return table;
+}
+
+void apply_tables(PictureView picture, const Table& red, const Table& green, const Table& blue) {
+    for_each_pixel(picture, [&](std::uint8_t* pixel) {
+        pixel[0] = red[pixel[0]];
+        pixel[1] = green[pixel[1]];
+        pixel[2] = blue[pixel[2]];
+    });
+}
+
+void apply_table(PictureView picture, const Table& table) {
+    apply_tables(picture, table, table, table);
+}
+
+std::array<Histogram, 3> histograms(PictureView picture) {
+    std::array<Histogram, 3> counts{};
+    for_each_pixel(picture, [&](const std::uint8_t* pixel) {
+        ++counts[0][pixel[0]];
+        ++counts[1][pixel[1]];
+        ++counts[2][pixel[2]];
+    });
+    return counts;
+}
+
+Table identity_table() {
+    return make_table([](int value) { return static_cast<std::uint8_t>(value); });
+}
+
+// The darkest value becomes 0, the brightest 255.
+Table stretch(const Histogram& counts) {
+    int low = 0, high = 255;
+    while (low < 255 && counts[static_cast<std::size_t>(low)] == 0) ++low;
+    while (high > 0 && counts[static_cast<std::size_t>(high)] == 0) --high;
+    if (high <= low) return identity_table();
+    const double scale = 255.0 / (high - low);
+    const double offset = -low * scale;
+    return make_table([&](int value) {
+        const int stretched = static_cast<int>(value * scale + offset);
+        return static_cast<std::uint8_t>(stretched < 0 ? 0 : stretched > 255 ? 255 : stretched);
+    });
+}
+
+// Equal numbers of pixels for every output value, as far as integers allow.
+Table flatten(const Histogram& counts) {
+    std::int64_t total = 0, brightest = 0;
+    int used = 0;
+    for (const std::int64_t count : counts) {
+        total += count;
+        if (count != 0) {
+            brightest = count;
+            ++used;
+        }
+    }
+    const std::int64_t step = (total - brightest) / 255;
+    if (used <= 1 || step == 0) return identity_table();
+    std::int64_t sum = step / 2;
+    return make_table([&](int value) {
+        const std::int64_t level = sum / step;
+        sum += counts[static_cast<std::size_t>(value)];
+        return static_cast<std::uint8_t>(level > 255 ? 255 : level);
+    });
+}
+
+struct Hsv {
+    std::uint8_t hue, saturation, value;
+};
+
+// Pillow's rgb2hsv: single precision but for the last step of the hue, which is double.
+Hsv to_hsv(const std::uint8_t* rgb) {
+    const int red = rgb[0], green = rgb[1], blue = rgb[2];
+    const int high = std::max(red, std::max(green, blue)), low = std::min(red, std::min(green, blue));
+    if (high == low) return {0, 0, static_cast<std::uint8_t>(high)};
+    const float range = static_cast<float>(high - low);
+    const float saturation = range / static_cast<float>(high);
+    const float from_red = static_cast<float>(high - red) / range;
+    const float from_green = static_cast<float>(high - green) / range;
+    const float from_blue = static_cast<float>(high - blue) / range;
+    float hue;
+    if (red == high) {
+        hue = from_blue - from_green;
+    } else if (green == high) {
+        hue = static_cast<float>(2.0 + from_red - from_blue);
+    } else {
+        hue = static_cast<float>(4.0 + from_green - from_red);
+    }
+    const double turns = hue / 6.0 + 1.0;  // 5/6 .. 11/6
+    const float circle = static_cast<float>(turns >= 1.0 ? turns - 1.0 : turns);
+    return {static_cast<std::uint8_t>(static_cast<int>(circle * 255.0)),
+            static_cast<std::uint8_t>(static_cast<int>(saturation * 255.0)), static_cast<std::uint8_t>(high)};
+}
+
+// One of six sectors of the colour circle and the place inside it, for the 256 hues.
+struct HuePlace {
+    int sector;
+    float fraction;
+};
+
+std::array<HuePlace, 256> make_hue_places() {
+    std::array<HuePlace, 256> places;
+    for (std::size_t hue = 0; hue < 256; ++hue) {
+        const double sextants = static_cast<float>(hue) * 6.0 / 255.0;
+        const int sector = static_cast<int>(std::floor(sextants));
+        places[hue] = {sector % 6, static_cast<float>(sextants - static_cast<float>(sector))};
+    }
+    return places;
+}
+
+std::uint8_t rounded(double value) {
+    return static_cast<std::uint8_t>(static_cast<int>(value + 0.5));
+}
+
+// Pillow's hsv2rgb.
+void to_rgb(Hsv colour, const HuePlace& place, std::uint8_t* rgb) {
+    const std::uint8_t v = colour.value;
+    if (colour.saturation == 0) {
+        rgb[0] = rgb[1] = rgb[2] = v;
+        return;
+    }
+    const float saturation = static_cast<float>(colour.saturation / 255.0);
+    const float value = v, f = place.fraction;
+    const std::uint8_t p = rounded(value * (1.0 - saturation));
+    const std::uint8_t q = rounded(value * (1.0 - saturation * f));
+    const std::uint8_t t = rounded(value * (1.0 - saturation * (1.0 - f)));
+    const std::uint8_t sectors[6][3] = {{v, t, p}, {q, v, p}, {p, v, t}, {p, q, v}, {t, p, v}, {v, p, q}};
+    const std::uint8_t* mixed = sectors[place.sector];
+    rgb[0] = mixed[0];
+    rgb[1] = mixed[1];
+    rgb[2] = mixed[2];
+}
+
+}  // namespace
+
+void adjust_brightness(PictureView picture, float factor) {
+    apply_table(picture, make_table([&](int value) { return blend(0, value, factor); }));
+}
+
+void adjust_contrast(PictureView picture, float factor) {
+    std::int64_t sum = 0;
+    for_each_pixel(picture, [&](const std::uint8_t* pixel) { sum += luma(pixel); });
+    const int mean = static_cast<int>((2 * sum + picture.pixels()) / (2 * picture.pixels()));
+    apply_table(picture, make_table([&](int value) { return blend(mean, value, factor); }));
+}
+
+void adjust_saturation(PictureView picture, float factor) {
+    for_each_pixel(picture, [&](std::uint8_t* pixel) {
+        const int gray = luma(pixel);
+        pixel[0] = blend(gray, pixel[0], factor);
+        pixel[1] = blend(gray, pixel[1], factor);
+        pixel[2] = blend(gray, pixel[2], factor);
+    });
+}
+
+void adjust_hue(PictureView picture, double shift) {
+    static const std::array<HuePlace, 256> places = make_hue_places();
+    const auto steps = static_cast<std::uint8_t>(static_cast<int>(shift * 255.0));
+    for_each_pixel(picture, [&](std::uint8_t* pixel) {
+        const Hsv colour = to_hsv(pixel);
+        const auto hue = static_cast<std::uint8_t>(colour.hue + steps);
+        to_rgb(colour, places[hue], pixel);
+    });
+}
+
+void grayscale(PictureView picture) {
+    for_each_pixel(picture, [](std::uint8_t* pixel) { pixel[0] = pixel[1] = pixel[2] = luma(pixel); });
+}
+
+void invert(PictureView picture) {
+    for_each_pixel(picture, [](std::uint8_t* pixel) {
+        pixel[0] = static_cast<std::uint8_t>(255 - pixel[0]);
+        pixel[1] = static_cast<std::uint8_t>(255 - pixel[1]);
+        pixel[2] = static_cast<std::uint8_t>(255 - pixel[2]);
+    });
+}
+
+void posterize(PictureView picture, int bits) {
+    const int mask = 0xFF << (8 - bits);
+    apply_table(picture, make_table([&](int value) { return static_cast<std::uint8_t>(value & mask); }));
+}
+
+void solarize(PictureView picture, double threshold) {
+    apply_table(picture, make_table([&](int value) {
+                    return static_cast<std::uint8_t>(value < threshold ? value : 255 - value);
+                }));
+}
+
+void autocontrast(PictureView picture) {
+    const auto counts = histograms(picture);
+    apply_tables(picture, stretch(counts[0]), stretch(counts[1]), stretch(counts[2]));
+}
+
+void equalize(PictureView picture) {
+    const auto counts = histograms(picture);
+    apply_tables(picture, flatten(counts[0]), flatten(counts[1]), flatten(counts[2]));
+}
+
+}  // namespace trainload

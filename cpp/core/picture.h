@@ -1,0 +1,44 @@
+// The picture that operations work on: a view of RGB bytes, and the buffers a thread keeps for them.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace trainload {
+
+// RGB bytes, interleaved, owned by someone else; rows `stride` bytes apart.
+struct PictureView {
+    std::uint8_t* data;
+    int width;
+    int height;
+    std::size_t stride;
+
+    std::uint8_t* row(int y) const { return data + static_cast<std::size_t>(y) * stride; }
+    std::size_t row_bytes() const { return static_cast<std::size_t>(width) * 3; }
+    std::int64_t pixels() const { return static_cast<std::int64_t>(width) * height; }
+};
+
+// One thread's buffers: they grow to the largest picture and stay, so that a steady state allocates nothing.
+struct OpScratch {
+    std::vector<std::uint8_t> pixels;  // a copy of the picture, rows packed
+    std::vector<float> rows;           // the picture between the two directions of a separable filter
+    std::vector<float> padded;         // one row with its mirrored edges
+    std::vector<float> weights;        // of the filter
+};
+
+// A copy of the picture in scratch.pixels, rows packed.
+inline const std::uint8_t* copy_pixels(PictureView picture, OpScratch& scratch) {
+    const std::size_t bytes = picture.row_bytes();
+    if (scratch.pixels.size() < bytes * static_cast<std::size_t>(picture.height)) {
+        scratch.pixels.resize(bytes * static_cast<std::size_t>(picture.height));
+    }
+    for (int y = 0; y < picture.height; ++y) {
+        const std::uint8_t* row = picture.row(y);
+        std::copy(row, row + bytes, scratch.pixels.data() + static_cast<std::size_t>(y) * bytes);
+    }
+    return scratch.pixels.data();
+}
+
+}  // namespace trainload
