@@ -1,0 +1,45 @@
+"""`trainload pack mnist|cifar10|cifar100`: the original files into a training and a validation DTS file."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from trainload.cli.pack import pack_app
+from trainload.packing.arrays import pack_arrays
+
+_Src = Annotated[str, typer.Argument(metavar="SRC", help="Folder or tar with the original files, gzipped or not.")]
+_Out = Annotated[str, typer.Argument(metavar="OUT_DIR", help="Folder for the two .dts files.")]
+_Reference = Annotated[bool, typer.Option("--reference", help="Write the sizes that the genuine exporter writes.")]
+_Json = Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")]
+
+
+@pack_app.command()
+def mnist(src: _Src, out_dir: _Out, reference: _Reference = False, as_json: _Json = False) -> None:
+    """Pack MNIST (or a set in its form) from its four idx files."""
+    _pack("mnist", src, out_dir, reference=reference, as_json=as_json)
+
+
+@pack_app.command()
+def cifar10(src: _Src, out_dir: _Out, as_json: _Json = False) -> None:
+    """Pack CIFAR-10 from the binary version."""
+    _pack("cifar10", src, out_dir, reference=False, as_json=as_json)
+
+
+@pack_app.command()
+def cifar100(src: _Src, out_dir: _Out, as_json: _Json = False) -> None:
+    """Pack CIFAR-100 (fine labels) from the binary version."""
+    _pack("cifar100", src, out_dir, reference=False, as_json=as_json)
+
+
+def _pack(kind: str, src: str, out_dir: str, *, reference: bool, as_json: bool) -> None:
+    written = pack_arrays(kind, src, out_dir, reference=reference)
+    if as_json:
+        print(json.dumps({"written": written}, indent=1))
+        return
+    console = Console(highlight=False)
+    for file in written:
+        console.print(f"{file['path']}: {file['samples']:,} samples, {file['bytes']:,} bytes", soft_wrap=True)
