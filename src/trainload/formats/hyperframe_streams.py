@@ -178,7 +178,7 @@ def packed_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
 def streams_to_bytes(streams: Iterable[StreamInfo]) -> bytes:
     """The body of section STRM: a JSON array, by stream id."""
     ordered = sorted(streams, key=lambda stream: stream.id)
-    return json.dumps([stream.to_json() for stream in ordered], separators=(",", ":")).encode()
+    return json.dumps([stream.to_json() for stream in ordered], separators=(",", ":"), allow_nan=False).encode()
 
 
 def streams_from_bytes(body: bytes, *, path: str = "") -> list[StreamInfo]:

@@ -25,6 +25,22 @@ def sections_to_bytes(sections: Iterable[tuple[bytes, bytes]]) -> bytes:
     return b"".join(parts)
 
 
+def section_head_from_bytes(head: bytes, *, room: int, path: str, offset: int) -> tuple[bytes, int]:
+    """Tag and body size of the section whose head lies at `offset` of the file, `room` bytes before the list's end.
+
+    For a reader that leaves bodies unread until they are asked for. Raises FormatError where head or body do not fit.
+    """
+    check = Checker(path, offset)
+    check.require(len(head) >= HEAD_BYTES, "a section head must be whole", field="section head", offset=0,
+                  found=f"{len(head)} bytes", expected=f"{HEAD_BYTES} bytes")  # fmt: skip
+    tag, size, _ = _HEAD.unpack_from(head)
+    field = f"section {tag.decode('ascii', 'backslashreplace')} size"
+    check.limit(size, MAX_SECTION_BYTES, field=field, offset=4)
+    check.require(HEAD_BYTES + size <= room, "a section must end inside the section list", field=field, offset=4,
+                  found=f"{size:,}", expected=f"at most {room - HEAD_BYTES:,}")  # fmt: skip
+    return tag, size
+
+
 def sections_from_bytes(data: bytes, *, path: str, offset: int) -> list[tuple[bytes, bytes]]:
     """The (tag, body) pairs of a section list that fills all of `data`; `offset` is its place in the file.
 
@@ -35,35 +51,14 @@ def sections_from_bytes(data: bytes, *, path: str, offset: int) -> list[tuple[by
     at = 0
     while at < len(data):
         check.limit(len(sections) + 1, MAX_SECTIONS, field="section count", offset=at)
-        check.require(
-            len(data) - at >= HEAD_BYTES,
-            "a section head must be whole",
-            field="section head",
-            offset=at,
-            found=f"{len(data) - at} bytes",
-            expected=f"{HEAD_BYTES} bytes",
-        )
-        tag, size, crc = _HEAD.unpack_from(data, at)
-        name = tag.decode("ascii", "backslashreplace")
-        check.limit(size, MAX_SECTION_BYTES, field=f"section {name} size", offset=at + 4)
-        check.require(
-            at + HEAD_BYTES + size <= len(data),
-            "a section must end inside the section list",
-            field=f"section {name} size",
-            offset=at + 4,
-            found=f"{size:,}",
-            expected=f"at most {len(data) - at - HEAD_BYTES:,}",
-        )
+        head = data[at : at + HEAD_BYTES]
+        tag, size = section_head_from_bytes(head, room=len(data) - at, path=path, offset=offset + at)
         body = data[at + HEAD_BYTES : at + HEAD_BYTES + size]
-        found = isal_zlib.crc32(body)
+        expected, found = _HEAD.unpack(head)[2], isal_zlib.crc32(body)
         check.require(
-            found == crc,
-            "a section's CRC-32 must match its body",
-            field=f"section {name} crc",
-            offset=at + 12,
-            found=f"{found:#010x}",
-            expected=f"{crc:#010x}",
-        )
+            found == expected, "a section's CRC-32 must match its body", offset=at + 12, found=f"{found:#010x}",
+            field=f"section {tag.decode('ascii', 'backslashreplace')} crc", expected=f"{expected:#010x}",
+        )  # fmt: skip
         sections.append((tag, body))
         at += HEAD_BYTES + size
     return sections

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
+
+_MOST_BUFFERS = 1024  # IOV_MAX of Linux and macOS
 
 
 class AtomicFile:
@@ -31,6 +34,16 @@ class AtomicFile:
         done = 0
         while done < len(view):
             done += os.pwrite(self._fd, view[done:], offset + done)
+
+    def write_vector_at(self, offset: int, buffers: Sequence[bytes]) -> None:
+        """Write `buffers` one after the other at `offset`: one system call for 1,024 of them, and no joined copy."""
+        for first in range(0, len(buffers), _MOST_BUFFERS):
+            batch = buffers[first : first + _MOST_BUFFERS]
+            size = sum(map(len, batch))
+            done = os.pwritev(self._fd, batch, offset)
+            if done < size:
+                self.write_at(offset + done, memoryview(b"".join(batch))[done:])
+            offset += size
 
     def truncate(self, size: int) -> None:
         """Set the length of the file."""

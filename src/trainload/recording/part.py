@@ -1,0 +1,274 @@
+"""One HFRM file as it is written: window records and frames, then index and sections, then its name.
+
+Knows neither codecs nor the window rule: it gets whole windows of stored frames. The law is docs/spec/hyperframe.md.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from isal import isal_zlib
+
+from trainload.errors import UsageError
+from trainload.formats import hyperframe as hfrm
+from trainload.formats import hyperframe_sections as sections
+from trainload.formats.hyperframe_records import (
+    END_RECORD,
+    RECORD_HEAD_BYTES,
+    RECORD_TAIL,
+    RecordHead,
+    Section,
+    record_sections_to_bytes,
+    record_to_bytes,
+)
+from trainload.formats.hyperframe_streams import StreamInfo, streams_to_bytes
+from trainload.formats.hyperframe_windows import WindowTable, window_table
+from trainload.formats.sections import sections_to_bytes
+from trainload.storage.atomic import AtomicFile
+
+STREAM_TABLE_EVERY = 64  # windows: one damaged record must not take every stream's name with it
+_ZEROS = [bytes(count) for count in range(hfrm.ALIGNMENT)]
+_crc32 = isal_zlib.crc32
+_pack_entry = hfrm.INDEX_ENTRY.pack
+
+OpenFile = Callable[[Path], AtomicFile]
+
+
+def keep_tmp(path: Path) -> AtomicFile:
+    """A file whose .tmp outlives an error, so that what was written can be recovered."""
+    return AtomicFile(path, keep=True)
+
+
+class StoredFrame(NamedTuple):
+    """One frame as it goes into the file: index fields, stored bytes, and what RECV and DURA say (0: nothing)."""
+
+    timestamp_ns: int
+    stream_id: int
+    flags: int
+    stream_index: int
+    stored: bytes
+    receive_ns: int = 0
+    duration_ns: int = 0
+
+
+class Part:
+    """A new HFRM file at `path`, written as `<path>.tmp` until `finalize()` gives it its name.
+
+    After an OSError from `write_window` or `sync` the file ends with its last whole window again, and `finalize()` may
+    still succeed. Raises UsageError where `path` or its .tmp file exists, unless `overwrite`.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        window_ns: int,
+        *,
+        meta: dict[str, Any] | None = None,
+        overwrite: bool = False,
+        open_file: OpenFile = keep_tmp,
+    ) -> None:
+        self.path = Path(path)
+        self.tmp_path = self.path.with_name(self.path.name + ".tmp")
+        if not overwrite:
+            _refuse_existing(self.path, self.tmp_path)
+        self.meta = meta or {}
+        self.file_id = uuid.uuid4().bytes
+        self.window_ns = window_ns
+        self.windows = 0  # whole windows written
+        self.synced_windows = 0
+        self.frames = 0
+        self.size = hfrm.HEADER_BYTES  # the next record goes here; after finalize() the size of the file
+        self.end_ns = -1  # the end of the last window written
+        self._streams: dict[int, StreamInfo] = {}
+        self._streams_changed = True
+        self._drops: list[sections.Drop] = []
+        self._drops_changed = False
+        self._flags = 0
+        self._rows: list[bytes] = []  # index entries, one bytes object for each window
+        self._side: dict[bytes, list[bytes]] = {}  # RECV and DURA, likewise
+        self._file = open_file(self.path)
+        try:
+            self._file.write_at(0, self._header(finalized=False).to_bytes())
+        except OSError:
+            self.abort()
+            raise
+
+    def set_streams(self, streams: Iterable[StreamInfo]) -> None:
+        """The stream table from the next window on."""
+        self._streams = {stream.id: stream for stream in streams}
+        self._streams_changed = True
+
+    def set_drops(self, drops: list[sections.Drop]) -> None:
+        """The counts of dropped frames up to now; stored with the next window and at the end."""
+        if drops != self._drops:
+            self._drops, self._drops_changed = drops, True
+
+    def write_window(self, start_ns: int, end_ns: int, frames: Sequence[StoredFrame]) -> None:
+        """Append one window, its record first, in one system call for up to 500 frames."""
+        side = self._side_sections(frames)
+        side_bytes = record_sections_to_bytes([*side, *self._table_sections()])
+        record_size = RECORD_HEAD_BYTES + len(frames) * hfrm.INDEX_ENTRY_BYTES + len(side_bytes) + RECORD_TAIL.size
+        place = hfrm.align(self.size + record_size)
+        rows: list[bytes] = []
+        buffers = [b"", _ZEROS[place - self.size - record_size]]
+        flags = 0
+        for time, stream_id, frame_flags, number, stored, _, _ in frames:
+            size = len(stored)
+            rows.append(_pack_entry(stream_id, frame_flags, number, time, place, size, _crc32(stored)))
+            pad = -size % hfrm.ALIGNMENT
+            buffers += (stored, _ZEROS[pad]) if pad else (stored,)
+            place += size + pad
+            flags |= frame_flags
+        head = RecordHead(self.file_id, self.windows, start_ns, end_ns, place - self.size, len(frames), len(side_bytes))
+        buffers[0] = record_to_bytes(head, rows, side_bytes)
+        try:
+            self._append(buffers, place)
+        except OSError as error:
+            raise self.with_safe(error) from error
+        self._rows.append(b"".join(rows))
+        self._keep_side(side, len(frames))
+        self._flags |= hfrm.COMPRESSED if flags & hfrm.CODEC_MASK else 0
+        self._streams_changed = self._drops_changed = False
+        self.windows += 1
+        self.frames += len(frames)
+        self.end_ns = end_ns
+
+    def sync(self) -> int:
+        """Ask the disk to hold every window written so far; how many windows that are."""
+        if self.synced_windows < self.windows:
+            try:
+                self._file.sync()
+            except OSError as error:
+                raise self.with_safe(error) from error
+            self.synced_windows = self.windows
+        return self.synced_windows
+
+    def finalize(self) -> WindowTable:
+        """Write the end record, index and sections, sync, the header, sync, rename, sync the folder.
+
+        The windows of the finished file. After an OSError the .tmp file stays, for `trainload recover`.
+        """
+        try:
+            header, table = self._write_index()
+            self._file.sync()
+            self._file.write_at(0, header.to_bytes())
+            self._file.commit()
+        except OSError as error:
+            self._file.abort()
+            raise self.with_safe(error) from error
+        return table
+
+    def abort(self) -> None:
+        """Close and remove the .tmp file."""
+        self.detach()
+        self.tmp_path.unlink(missing_ok=True)
+
+    def detach(self) -> None:
+        """Close, and leave the .tmp file as it is."""
+        self._file.abort()
+
+    def with_safe(self, error: OSError) -> OSError:
+        """The same error, with what is safe in the unfinished file added to its text."""
+        what = f"{self.windows:,} whole windows of {self.frames:,} frames"
+        until = f" up to time {self.end_ns:,} ns" if self.windows else ""
+        text = f"{error.strerror or error}; safe are {what}{until}: trainload recover {self.tmp_path} {self.path}"
+        return OSError(error.errno, text, os.fspath(self.tmp_path))
+
+    def _append(self, buffers: list[bytes], end: int) -> None:
+        try:
+            self._file.write_vector_at(self.size, buffers)
+        except OSError:
+            self._cut_back()
+            raise
+        self.size = end
+
+    def _cut_back(self) -> None:
+        """Take a half-written window off the end. A system that refuses even this leaves it; readers skip it."""
+        try:
+            self._file.truncate(self.size)
+        except OSError:
+            return
+
+    def _side_sections(self, frames: Sequence[StoredFrame]) -> list[Section]:
+        found: list[Section] = []
+        receive, duration = [frame[5] for frame in frames], [frame[6] for frame in frames]
+        if any(receive):
+            found.append((sections.TAG_RECEIVE_TIMES, struct.pack(f"<{len(frames)}Q", *receive)))
+        if any(duration):
+            found.append((sections.TAG_DURATIONS, struct.pack(f"<{len(frames)}I", *duration)))
+        return found
+
+    def _keep_side(self, side: list[Section], count: int) -> None:
+        given = dict(side)
+        for tag, item_size in _SIDE_ITEM_BYTES.items():
+            if tag in given and tag not in self._side:
+                self._side[tag] = [bytes(self.frames * item_size)]
+            if tag in self._side:
+                self._side[tag].append(given.get(tag) or bytes(count * item_size))
+
+    def _table_sections(self, *, every: bool = False) -> list[Section]:
+        """Stream table and drops where a record should carry them."""
+        found: list[Section] = []
+        if every or self._streams_changed or self.windows % STREAM_TABLE_EVERY == 0:
+            found.append((sections.TAG_STREAMS, streams_to_bytes(self._streams.values())))
+        if self._drops_changed or (every and self._drops):
+            found.append((sections.TAG_DROPS, sections.drops_to_bytes(self._drops)))
+        if self.meta and (every or self.windows == 0):
+            found.append((sections.TAG_META, sections.meta_to_bytes(self.meta)))
+        return found
+
+    def _write_index(self) -> tuple[hfrm.HyperframeHeader, WindowTable]:
+        tables = self._table_sections(every=True)
+        record = self._end_record(tables)
+        index: hfrm.Index = np.frombuffer(b"".join(self._rows), hfrm.INDEX_DTYPE)
+        order = hfrm.index_order(index)
+        index = index[order]
+        windows = window_table(index, self.window_ns)
+        index_bytes = index.tobytes()
+        side = [
+            (tag, np.frombuffer(b"".join(parts), f"<u{_SIDE_ITEM_BYTES[tag]}")[order].tobytes())
+            for tag, parts in self._side.items()
+        ]
+        section_bytes = sections_to_bytes([*tables, (sections.TAG_WINDOWS, windows.to_bytes()), *side])
+        index_offset = self.size + len(record)
+        end = index_offset + len(index_bytes) + len(section_bytes)
+        self._append([record, index_bytes, section_bytes], end)
+        return self._header(
+            finalized=True, frame_count=len(index), stream_count=len(self._streams), index_offset=index_offset,
+            index_size=len(index_bytes), index_crc=_crc32(index_bytes), sections_size=len(section_bytes),
+            sections_offset=index_offset + len(index_bytes),
+            time_window_start_ns=int(windows.start_ns[0]) if len(windows) else 0,
+            time_window_end_ns=int(windows.end_ns[-1]) if len(windows) else 0,
+        ), windows  # fmt: skip
+
+    def _end_record(self, tables: list[Section]) -> bytes:
+        body = record_sections_to_bytes(tables)
+        extent = hfrm.align(RECORD_HEAD_BYTES + len(body) + RECORD_TAIL.size)
+        time = max(self.end_ns, 0)
+        head = RecordHead(self.file_id, self.windows, time, time, extent, 0, len(body), END_RECORD)
+        return record_to_bytes(head, (), body).ljust(extent, b"\0")
+
+    def _header(self, *, finalized: bool, **fields: int) -> hfrm.HyperframeHeader:
+        flags = self._flags | hfrm.LITTLE_ENDIAN | hfrm.WINDOW_RECORDS | hfrm.FRAME_CRCS
+        if finalized:
+            flags |= hfrm.FINALIZED
+        return hfrm.HyperframeHeader(flags=flags, window_ns=self.window_ns, file_id=self.file_id, **fields)
+
+
+_SIDE_ITEM_BYTES = {sections.TAG_RECEIVE_TIMES: 8, sections.TAG_DURATIONS: 4}
+
+
+def _refuse_existing(path: Path, tmp_path: Path) -> None:
+    if tmp_path.exists():
+        raise UsageError(
+            f"an unfinished recording is in the way; recover it (trainload recover {tmp_path} OUT) "
+            f"or remove it: {tmp_path}"
+        )
+    if path.exists():
+        raise UsageError(f"the file exists; give another name, or overwrite=True: {path}")
