@@ -85,6 +85,7 @@ class Part:
         self.frames = 0
         self.size = hfrm.HEADER_BYTES  # the next record goes here; after finalize() the size of the file
         self.end_ns = -1  # the end of the last window written
+        self.failed = False  # the system refused a write or a sync
         self._streams: dict[int, StreamInfo] = {}
         self._streams_changed = True
         self._drops: list[sections.Drop] = []
@@ -110,7 +111,9 @@ class Part:
             self._drops, self._drops_changed = drops, True
 
     def write_window(self, start_ns: int, end_ns: int, frames: Sequence[StoredFrame]) -> None:
-        """Append one window, its record first, in one system call for up to 500 frames."""
+        """Append one window, its record first, in one system call for up to 500 frames. Raises OSError, UsageError."""
+        if self.frames + len(frames) > hfrm.MAX_FRAMES:
+            raise UsageError(f"a file holds at most {hfrm.MAX_FRAMES:,} frames; split the recording: {self.path}")
         side = self._side_sections(frames)
         side_bytes = record_sections_to_bytes([*side, *self._table_sections()])
         record_size = RECORD_HEAD_BYTES + len(frames) * hfrm.INDEX_ENTRY_BYTES + len(side_bytes) + RECORD_TAIL.size
@@ -175,6 +178,7 @@ class Part:
 
     def with_safe(self, error: OSError) -> OSError:
         """The same error, with what is safe in the unfinished file added to its text."""
+        self.failed = True
         what = f"{self.windows:,} whole windows of {self.frames:,} frames"
         until = f" up to time {self.end_ns:,} ns" if self.windows else ""
         text = f"{error.strerror or error}; safe are {what}{until}: trainload recover {self.tmp_path} {self.path}"

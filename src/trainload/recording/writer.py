@@ -17,7 +17,7 @@ from numpy.typing import DTypeLike
 
 from trainload.errors import UsageError
 from trainload.formats.durations import duration_ns as parse_duration
-from trainload.formats.hyperframe import KEY_FRAME, LATE, MAX_FRAME_BYTES, MAX_FRAMES, MAX_TIMESTAMP_NS, PACKED
+from trainload.formats.hyperframe import KEY_FRAME, LATE, MAX_FRAME_BYTES, MAX_TIMESTAMP_NS, PACKED
 from trainload.formats.hyperframe_sections import Drop
 from trainload.formats.hyperframe_streams import StreamInfo
 from trainload.recording.compressor import Compressor, EncodedWindow, Encoding
@@ -83,7 +83,6 @@ class HyperframeWriter:
         self._cutter: WindowCutter[_Pending] = WindowCutter(window_ns, lateness_ns)
         self._compressor = Compressor(threads)
         self._drops: list[Drop] = []
-        self._closed_frames = 0
         self._open_file = open_file
         self._overwrite = overwrite
         self._meta = meta
@@ -232,7 +231,7 @@ class HyperframeWriter:
             return
         if error is None:
             self.finalize()
-        elif isinstance(error, OSError):
+        elif self._part.failed:
             self.detach()
         else:
             self.abort()
@@ -264,9 +263,6 @@ class HyperframeWriter:
     def _close(self, windows: Iterable[CutWindow[_Pending]]) -> None:
         for window in windows:
             frames, encodings = _stored_frames(window.items)
-            self._closed_frames += len(frames)
-            if self._closed_frames > MAX_FRAMES:
-                raise UsageError(f"a file holds at most {MAX_FRAMES:,} frames")
             self._compressor.submit(window.start_ns, window.end_ns, frames, encodings)
         for ready in self._compressor.finished():
             self._write(ready)
