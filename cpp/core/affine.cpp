@@ -106,8 +106,11 @@ bool turned_exactly(PictureView picture, double degrees, OpScratch& scratch) {
     return true;
 }
 
+// Python's round(value, 15): the product's lost bits decide where it seems to lie half-way.
 double to_15_decimals(double value) {
-    return std::round(value * 1e15) / 1e15;
+    const double scaled = value * 1e15, lost = std::fma(value, 1e15, -scaled);
+    const double below = std::floor(scaled);
+    return (scaled - below + lost >= 0.5 ? below + 1.0 : below) / 1e15;
 }
 
 }  // namespace
