@@ -1,0 +1,104 @@
+"""One frame of a recording: what the index says of it, its bytes, and the array that these bytes are."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from isal import isal_zlib
+from numpy.typing import NDArray
+
+from trainload.codecs.payload import decode_payload
+from trainload.errors import FormatError, SampleError
+from trainload.formats.hyperframe import CODEC_MASK, FRAME_ENCRYPTED, HARDWARE_TIME, KEY_FRAME, LATE, SHUFFLED
+from trainload.formats.hyperframe_streams import StreamInfo
+from trainload.reading.aligned import aligned_buffer
+from trainload.reading.hyperframe_file import HyperframeFile
+from trainload.reading.pictures import PICTURE_ENCODINGS, decode_picture
+
+_NOT_AS_IT_IS = CODEC_MASK | SHUFFLED | FRAME_ENCRYPTED
+
+Entry = tuple[int, int, int, int, int, int, int]  # one index entry as numbers, in the order of the record
+
+
+class Frame(NamedTuple):
+    """One frame. stream: its name. stream_index: its number within the stream; a gap means lost frames.
+
+    timestamp_ns: acquisition time. flags: of the index entry. data: the payload, unpacked, at an address that is a
+    multiple of 64; an uncompressed payload is a view of the memory it was read into. info: the stream.
+    decoded: the picture or array that `decode=True` made.
+    """
+
+    stream: str
+    stream_index: int
+    timestamp_ns: int
+    flags: int
+    data: memoryview
+    info: StreamInfo
+    decoded: NDArray[Any] | None = None
+
+    @property
+    def key(self) -> bool:
+        """True for a frame that decodes without the frames before it."""
+        return bool(self.flags & KEY_FRAME)
+
+    @property
+    def hardware_time(self) -> bool:
+        """True where the sensor stamped the frame, False where the host did."""
+        return bool(self.flags & HARDWARE_TIME)
+
+    @property
+    def late(self) -> bool:
+        """True where the frame arrived after its window was written."""
+        return bool(self.flags & LATE)
+
+    def array(self) -> NDArray[Any]:
+        """The payload as the stream's type says: a view, without a copy; a JPEG or PNG is decoded to uint8 (h, w, 3).
+
+        Structured types give (n,), plain ones the stream's shape, (n, 4) for instance; a stream without a type gives
+        uint8 (n,). Raises FormatError where the payload is not a whole number of elements, SampleError for a picture
+        that does not decode.
+        """
+        if self.decoded is not None:
+            return self.decoded
+        if self.info.dtype is None and self.info.encoding.lower() in PICTURE_ENCODINGS:
+            try:
+                return decode_picture(self.data)
+            except ValueError as error:
+                raise SampleError(str(error), sample=self.stream_index, source=self.stream) from error
+        try:
+            elements = np.frombuffer(self.data, np.uint8 if self.info.dtype is None else self.info.dtype)
+            return elements if self.info.dtype is None or self.info.packed else elements.reshape(self.info.shape)
+        except ValueError as error:
+            raise FormatError(
+                "a payload must hold whole elements of its stream's type", field=f"stream {self.stream}", offset=None,
+                found=f"{len(self.data):,} bytes", expected=f"{self.info.dtype} of shape {self.info.shape}",
+            ) from error  # fmt: skip
+
+
+def open_frame(entry: Entry, stored: memoryview, info: StreamInfo, file: HyperframeFile) -> Frame:
+    """The frame of an index entry of `file` whose stored bytes were read: checked if the file is, and unpacked.
+
+    Raises FormatError for a CRC-32 that does not match and for a payload that does not unpack.
+    """
+    _, flags, number, time, offset, _, crc = entry
+    if file.checks_frames and isal_zlib.crc32(stored) != crc:
+        raise FormatError(
+            f"the CRC-32 of frame {number} of stream {info.name} must match", field="payload", offset=offset,
+            found=f"{isal_zlib.crc32(stored):#010x}", expected=f"{crc:#010x}", path=file.path,
+        )  # fmt: skip
+    data = _unpack(entry, stored, info, file.path) if flags & _NOT_AS_IT_IS and file.unpacks_frames else stored
+    return Frame(info.name, number, time, flags, data, info)
+
+
+def _unpack(entry: Entry, stored: memoryview, info: StreamInfo, path: str) -> memoryview:
+    try:
+        data = decode_payload(stored, entry[1], info.shuffle)
+    except ValueError as error:
+        raise FormatError(
+            f"frame {entry[2]} of stream {info.name} must unpack", field="payload", offset=entry[4], found=str(error),
+            expected="data that the codec of its flags understands", path=path,
+        ) from error  # fmt: skip
+    aligned = aligned_buffer(len(data))
+    aligned[:] = data
+    return aligned

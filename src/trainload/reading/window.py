@@ -1,0 +1,67 @@
+"""One window (hyperframe) in memory: the frames of all streams over a span of time, as views of one read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from trainload.formats.hyperframe import Index
+from trainload.formats.hyperframe_streams import StreamInfo
+from trainload.reading.frame import Entry, Frame, open_frame
+from trainload.reading.hyperframe_file import HyperframeFile
+from trainload.reading.runs import Runs
+
+
+class Window(Mapping[str, tuple[Frame, ...]]):
+    """The frames of window `number`, by stream name: `window["lidar/top"]` is a tuple of Frames in time order.
+
+    start_ns, end_ns: the span, both ends included. A stream of the recording that is silent here gives (), and is not
+    `in` the window. The bytes were read when the window was made; frames are made, checked and unpacked when they are
+    asked for. Raises FormatError then for a damaged frame, KeyError for a name that the recording does not have.
+    """
+
+    __slots__ = ("_bytes", "_entries", "_file", "_frames", "_infos", "end_ns", "number", "start_ns")
+
+    def __init__(
+        self, number: int, start_ns: int, end_ns: int, file: HyperframeFile, infos: Mapping[str, StreamInfo],
+        entries: dict[str, Index], data: Runs,
+    ) -> None:  # fmt: skip
+        self.number = number
+        self.start_ns = start_ns
+        self.end_ns = end_ns
+        self._file = file
+        self._infos = infos
+        self._entries = entries
+        self._bytes = data
+        self._frames: dict[str, tuple[Frame, ...]] = {}
+
+    def __getitem__(self, stream: str) -> tuple[Frame, ...]:
+        made = self._frames.get(stream)
+        if made is None:
+            info = self._infos[stream]
+            entries: list[Entry] = self._entries[stream].tolist() if stream in self._entries else []
+            made = tuple([open_frame(entry, self._bytes.stored(entry), info, self._file) for entry in entries])
+            self._frames[stream] = made
+        return made
+
+    def __contains__(self, stream: object) -> bool:
+        return stream in self._entries
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def count(self, stream: str) -> int:
+        """How many frames of a stream the window has, without making them."""
+        return len(self._entries[stream]) if stream in self._entries else 0
+
+    def frames(self) -> list[Frame]:
+        """All frames of the window in time order; of equal times, the stream with the smaller id first."""
+        every = [frame for stream in self for frame in self[stream]]
+        every.sort(key=lambda frame: frame.timestamp_ns)
+        return every
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{stream}: {len(entries)}" for stream, entries in self._entries.items())
+        return f"Window({self.number}, {self.start_ns} to {self.end_ns} ns, {{{counts}}})"

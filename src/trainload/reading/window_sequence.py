@@ -1,0 +1,119 @@
+"""All windows of a recording as a sequence: which bytes a span of windows needs, read at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainload.errors import UsageError
+from trainload.formats.hyperframe import Index
+from trainload.formats.hyperframe_streams import StreamInfo
+from trainload.reading.hyperframe_file import HyperframeFile
+from trainload.reading.runs import MAX_RUN_BYTES, Runs, plan_stretches
+from trainload.reading.window import Window
+
+
+class WindowSequence:
+    """len, `windows[k]` and `windows[k0:k1]`, iteration; `windows(k0, k1)` is the same as `windows[k0:k1]`.
+
+    starts, ends: int64 [w], the spans, both ends included. A slice is read by one read and lies in memory whole.
+    """
+
+    def __init__(self, files: Sequence[HyperframeFile], infos: Mapping[int, StreamInfo]) -> None:
+        self._files = files
+        self._infos = infos
+        self._by_name = {info.name: info for info in infos.values()}
+        tables = [file.windows for file in files]
+        self._first = np.cumsum([0, *(len(table) for table in tables)]).tolist()  # first window of each file, closed
+        self.starts: NDArray[np.int64] = np.concatenate([table.start_ns for table in tables])
+        self.ends: NDArray[np.int64] = np.concatenate([table.end_ns for table in tables])
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @overload
+    def __getitem__(self, k: int) -> Window: ...
+    @overload
+    def __getitem__(self, k: slice) -> list[Window]: ...
+    def __getitem__(self, k: int | slice) -> Window | list[Window]:
+        if isinstance(k, int):
+            return self.read(k, k + 1 or len(self))[0]
+        first, last, step = k.indices(len(self))
+        if step != 1:
+            raise UsageError("windows are read in order: a slice of windows has no step")
+        return self.read(first, last) if first < last else []
+
+    def __call__(self, k0: int, k1: int) -> list[Window]:
+        return self[k0:k1]
+
+    def __iter__(self) -> Iterator[Window]:
+        return self.between(None, None)
+
+    def between(
+        self, start_ns: int | None, end_ns: int | None, streams: Sequence[str] | None = None
+    ) -> Iterator[Window]:
+        """The windows that touch start_ns <= time < end_ns, in order, several per read, up to 16 MB at once."""
+        k = 0 if start_ns is None else int(np.searchsorted(self.ends, start_ns))
+        last = len(self) if end_ns is None else int(np.searchsorted(self.starts, end_ns))
+        while k < last:
+            end = min(self._group_end(k), last)
+            yield from self.read(k, end, streams)
+            k = end
+
+    def read(self, k0: int, k1: int, streams: Sequence[str] | None = None) -> list[Window]:
+        """Windows k0 to k1 - 1, by one read per file that they lie in; `streams` leaves out all others.
+
+        Raises IndexError for windows that are not there, UsageError for an unknown stream.
+        """
+        count = len(self)
+        k0, k1 = k0 + count if k0 < 0 else k0, k1 + count if k1 < 0 else k1
+        if not 0 <= k0 < k1 <= count:
+            raise IndexError(f"windows {k0} to {k1} of {count}")
+        for name in streams or ():
+            if name not in self._by_name:
+                raise UsageError(f"no stream {name!r}; the recording has {', '.join(self._by_name)}")
+        windows: list[Window] = []
+        for part, file in enumerate(self._files):
+            first, last = max(k0, self._first[part]), min(k1, self._first[part + 1])
+            if first < last:
+                windows += self._read_part(file, self._first[part], first, last, streams)
+        return windows
+
+    def _read_part(
+        self, file: HyperframeFile, base: int, k0: int, k1: int, streams: Sequence[str] | None
+    ) -> list[Window]:
+        wanted = [self._entries(file, k - base, streams) for k in range(k0, k1)]
+        table = file.windows
+        if streams is None and file.window_table_stored:
+            start, end = int(table.extent_offset[k0 - base]), 0
+            rows = slice(k0 - base, k1 - base)
+            extents = zip(table.extent_offset[rows].tolist(), table.extent_size[rows].tolist())
+            used = [(offset, offset + size) for offset, size in extents if size]
+            start, end = min(used)[0] if used else 0, max((end for _, end in used), default=0)
+            stretches = [(start, end)] if used else []
+        else:
+            stretches = plan_stretches([e for window in wanted for part in window.values() for e in part.tolist()])
+        data = Runs(file, stretches)
+        spans = zip(range(k0, k1), self.starts[k0:k1].tolist(), self.ends[k0:k1].tolist(), wanted)
+        return [Window(k, start, end, file, self._by_name, entries, data) for k, start, end, entries in spans]
+
+    def _entries(self, file: HyperframeFile, k: int, streams: Sequence[str] | None) -> dict[str, Index]:
+        """The index entries of window `k` of one file, by stream name, silent streams left out."""
+        table = file.windows
+        found: dict[str, Index] = {}
+        for stream_id, first, count in zip(table.stream_ids.tolist(), table.first[k].tolist(), table.count[k].tolist()):
+            name = self._infos[stream_id].name
+            if count and (streams is None or name in streams):
+                start = file.rows[stream_id].start + first
+                found[name] = file.index[start : start + count]
+        return found
+
+    def _group_end(self, k: int) -> int:
+        """The end of a group of windows from `k` that one read of about 16 MB brings, at least one window."""
+        part = int(np.searchsorted(self._first, k, "right")) - 1
+        local = k - self._first[part]
+        sizes = self._files[part].windows.extent_size[local : local + 256].cumsum()
+        return k + max(1, int(np.searchsorted(sizes, MAX_RUN_BYTES, "right")))
