@@ -1,0 +1,81 @@
+"""What the markers of a JPEG say, read without decoding: size, depth, coding, sampling, EXIF, a proper end."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+SOI = b"\xff\xd8"
+EOI = b"\xff\xd9"
+SOS = 0xDA
+APP1, APP14 = 0xE1, 0xEE
+_BARE = {0x01, *range(0xD0, 0xD8)}  # markers without a length: TEM, RSTn
+_FRAMES = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}  # SOFn, without DHT, JPG, DAC
+_PLAIN_FRAMES = (0xC0, 0xC1, 0xC2)  # baseline, extended sequential, progressive Huffman
+_FRAME = struct.Struct(">BHHB")  # precision, height, width, components
+
+
+@dataclass(frozen=True, slots=True)
+class JpegFacts:
+    """Facts of the first frame. sampling: (horizontal, vertical) per component. frame_marker: 0xC0 + n of SOFn.
+
+    has_exif: an EXIF segment stands before the first scan. has_end: an EOI stands somewhere after that scan began.
+    """
+
+    width: int
+    height: int
+    precision: int
+    sampling: tuple[tuple[int, int], ...]
+    frame_marker: int
+    has_exif: bool
+    has_end: bool
+
+    @property
+    def is_plain(self) -> bool:
+        """True where every decoder reads it: 8 bits, Huffman coded, baseline, extended or progressive."""
+        return self.frame_marker in _PLAIN_FRAMES and self.precision == 8
+
+    @property
+    def is_progressive(self) -> bool:
+        return self.frame_marker in (0xC2, 0xC6, 0xCA, 0xCE)
+
+    @property
+    def is_full_chroma(self) -> bool:
+        """True for three components that all have the same sampling (4:4:4)."""
+        return len(self.sampling) == 3 and len(set(self.sampling)) == 1
+
+
+def jpeg_facts(data: bytes) -> JpegFacts | None:
+    """The facts, or None where `data` is no JPEG or its markers break off before the first scan."""
+    if not data.startswith(SOI):
+        return None
+    frame: tuple[int, int, int, int, tuple[tuple[int, int], ...]] | None = None
+    has_exif = False
+    at = 2
+    while (at := data.find(b"\xff", at)) >= 0 and at + 4 <= len(data):
+        marker = data[at + 1]
+        if marker in (0x00, 0xFF) or marker in _BARE:  # fill bytes and stray data between segments
+            at += 1 if marker == 0xFF else 2
+            continue
+        body = at + 4
+        end = at + 2 + int.from_bytes(data[at + 2 : body], "big")
+        if marker in _FRAMES and frame is None:
+            if end > len(data) or end - body < _FRAME.size:
+                return None
+            precision, height, width, count = _FRAME.unpack_from(data, body)
+            table = data[body + _FRAME.size : end]
+            sampling = tuple(
+                (table[n + 1] >> 4, table[n + 1] & 15) for n in range(0, min(3 * count, len(table) - 1), 3)
+            )
+            frame = (width, height, precision, marker, sampling)
+        elif marker == APP1 and data.startswith(b"Exif\0", body):
+            has_exif = True
+        elif marker == SOS:
+            break
+        at = max(end, at + 2)
+    else:
+        return None
+    if frame is None:
+        return None
+    width, height, precision, marker, sampling = frame
+    return JpegFacts(width, height, precision, sampling, marker, has_exif, data.find(EOI, at) >= 0)
