@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from trainload.aligning.clock import check_clocks, clock_reference, stream_reference
 from trainload.aligning.match import Interval, Match, Method, Nearest
+from trainload.aligning.recording import timed_streams
 from trainload.aligning.streams import TimedStreams, times_of
 from trainload.aligning.values import matched_values
 from trainload.errors import UsageError
@@ -18,6 +19,7 @@ from trainload.formats.durations import duration_ns
 
 if TYPE_CHECKING:
     from trainload.aligning.report import Report
+    from trainload.reading.hyperframe import HyperframeReader
 
 Bound = str | int | Mapping[str, str | int]
 
@@ -134,7 +136,7 @@ class Pairs:
 
 
 def align(
-    drive: TimedStreams,
+    drive: TimedStreams | HyperframeReader,
     *,
     to: str | None = None,
     every: str | int | None = None,
@@ -143,12 +145,14 @@ def align(
 ) -> Pairs:
     """For every time of stream `to`, or of a clock that ticks `every` so long, the samples of the other streams.
 
+    drive: an open recording, or anything with the methods of TimedStreams (ArrayStreams, for instance).
     using: the method per stream; left out, every other stream by `Nearest()`. Only acquisition times are used, never
     receive times. Cost: about one binary search per stream and reference time.
     Raises UsageError for unknown streams, and where host-stamped and hardware-stamped streams would meet.
     """
     if (to is None) == (every is None):
         raise UsageError('align takes one reference: to="a stream" or every="100ms"')
+    drive = timed_streams(drive)
     methods: dict[str, Method] = dict(using) if using is not None else {n: Nearest() for n in drive.streams if n != to}
     ends = any(isinstance(method, Interval) for method in methods.values())
     if to is not None:

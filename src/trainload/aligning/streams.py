@@ -28,10 +28,10 @@ class TimedStreams(Protocol):
         """int64[n] acquisition times in ns, sorted."""
 
     def durations(self, stream: str) -> NDArray[np.int64] | None:
-        """int64[n] exposure or sweep in ns, None where the samples carry none."""
+        """int64[n] exposure or sweep in ns, 0: the nominal one of the stream; None where no sample has its own."""
 
     def receive_times(self, stream: str) -> NDArray[np.int64] | None:
-        """int64[n] host times of arrival in ns, None where unknown. Never used to match."""
+        """int64[n] host times of arrival in ns, 0 or None where unknown. Never used to match."""
 
     def values(self, stream: str) -> NDArray[Any]:
         """One number, row or record per sample, for `Interpolate`."""
@@ -119,11 +119,12 @@ def times_of(drive: TimedStreams, name: str, *, with_ends: bool) -> Times:
     if name not in drive.streams:
         raise UsageError(f"no stream is called {name!r}; there are {', '.join(map(repr, drive.streams))}")
     starts = drive.timestamps(name)
-    durations = drive.durations(name) if with_ends else None
-    if durations is not None:
-        return Times(starts, starts + durations.astype(np.int64, copy=False))
-    nominal = drive.streams[name].frame_duration_ns if with_ends else None
-    return Times(starts, starts + nominal if nominal else None)
+    if not with_ends:
+        return Times(starts)
+    durations, nominal = drive.durations(name), drive.streams[name].frame_duration_ns
+    if durations is None:
+        return Times(starts, starts + nominal if nominal else None)
+    return Times(starts, starts + (np.where(durations > 0, durations, nominal) if nominal else durations))
 
 
 def _whole(values: ArrayLike, what: str) -> NDArray[np.int64]:

@@ -42,22 +42,23 @@ def matched_values(values: NDArray[Any], match: Match, method: Method) -> NDArra
 def slerp(left: NDArray[Any], right: NDArray[Any], weight: NDArray[np.float64]) -> NDArray[np.float64]:
     """float64 (n, 4) unit quaternions (x, y, z, w) on the shorter arc from left to right, at `weight` of the way.
 
-    Raises UsageError without scipy (extra `robotics`) and for a quaternion of length zero.
+    Four zeros, which sensors send for "no orientation", or NaN on either side stay four zeros. Raises UsageError
+    without scipy (extra `robotics`).
     """
     try:
         from scipy.spatial.transform import Rotation
     except ImportError as error:
         raise UsageError("interpolating orientations needs scipy: pip install 'trainload[robotics]'") from error
-    if not len(weight):
-        return np.empty((0, 4))
-    try:
-        start, end = Rotation.from_quat(left), Rotation.from_quat(right)
-    except ValueError as error:
-        raise UsageError(f"these are no orientations: {error}") from error
+    known = (np.linalg.norm(left, axis=1) > 0) & (np.linalg.norm(right, axis=1) > 0)
+    result = np.zeros((len(weight), 4))
+    if not known.any():
+        return result
+    start, end = Rotation.from_quat(left[known]), Rotation.from_quat(right[known])
     turn = (start.inv() * end).as_rotvec()
-    result: NDArray[np.float64] = (start * Rotation.from_rotvec(turn * weight[:, None])).as_quat()
-    flipped = np.einsum("ij,ij->i", result, np.asarray(left, np.float64)) < 0
-    result[flipped] *= -1  # the same rotation, on the side of the sphere the data is on
+    between = (start * Rotation.from_rotvec(turn * weight[known, None])).as_quat()
+    flipped = np.einsum("ij,ij->i", between, np.asarray(left[known], np.float64)) < 0
+    between[flipped] *= -1  # the same rotation, on the side of the sphere the data is on
+    result[known] = between
     return result
 
 
