@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from trainload.errors import SampleError
 
@@ -29,7 +29,6 @@ class LoaderStats:
     consumer_waits_seconds: float = 0.0
     data_waits_seconds: float = 0.0
     idle_seconds: float = 0.0
-    _started: float = field(default=0.0, repr=False)
 
     @property
     def pictures_per_second(self) -> float:
@@ -48,6 +47,11 @@ class LoaderStats:
         if self.consumer_waits_seconds < 0.1 * self.elapsed_seconds:
             return "consumer"
         return "storage" if self.data_waits_seconds > self.decode_seconds else "decode"
+
+    def count_replaced(self, count: int, error: SampleError) -> None:
+        """`count` pictures of one batch were replaced; `error` says why the first was."""
+        self.replaced += count
+        self.last_replaced = error
 
     def reset(self) -> None:
         """Set every count to zero."""

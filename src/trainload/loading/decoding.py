@@ -1,0 +1,129 @@
+"""From the bytes of a batch to what the consumer gets: decode, replace what is damaged, apply the batch operations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainload.errors import SampleError
+from trainload.imaging.decode import PictureDecoder
+from trainload.loading.buffers import new_arena
+from trainload.loading.fills import Fill
+from trainload.loading.reads import plan_reads
+from trainload.loading.sets import LoadedSet, Origin
+from trainload.loading.stats import LoaderStats
+from trainload.loading.workers import BatchJob
+
+MOST_REPLACEMENTS_TRIED = 256  # where a whole batch is damaged
+
+
+class SampleDecoder:
+    """Decodes slices of batches for all threads and finishes batches. Holds the set and the operations, no loader.
+
+    picture_shape, dtype: of one picture of a batch. Raises UsageError for operations that cannot be.
+    """
+
+    def __init__(
+        self,
+        samples: LoadedSet,
+        ops: Sequence[Any],
+        *,
+        out: str | None,
+        layout: str | None,
+        dct_scale: str,
+        replace: bool,
+        with_ids: bool,
+        stats: LoaderStats,
+    ) -> None:
+        self._samples = samples
+        self._replace = replace
+        self._with_ids = with_ids
+        self._stats = stats
+        self._pictures = PictureDecoder(ops, out=out, layout=layout, dct_scale=dct_scale)
+        self.picture_shape = self._pictures.shape
+        self.dtype = self._pictures.dtype
+        self.scratch_bytes = 16 << 20  # one thread, for pictures of ordinary size
+
+    def new_scratch(self) -> object:
+        """What one thread keeps from picture to picture."""
+        return self._pictures.new_scratch()
+
+    def decode(self, scratch: object, fill: Fill | None, job: BatchJob, first: int, end: int) -> None:
+        """Decode samples [first:end] of the batch into its images; bad ones get a code and a reason."""
+        ids = job.ids[first:end]
+        images, codes = job.images[first:end], job.codes[first:end]
+        if fill is None:
+            return self._decode_pixels(scratch, job, first, end)
+        rows = fill.plan.find(ids)
+        places = self._samples.places
+        assert places is not None
+        reasons = self._pictures.run(
+            scratch, fill.arena, fill.take(rows), places.size[ids].astype(np.uint64), ids.astype(np.uint64),
+            job.seed, job.epoch, images, codes,
+        )  # fmt: skip
+        for n, reason in reasons.items():
+            job.reasons[first + n] = reason
+        return None
+
+    def finish(self, job: BatchJob) -> None:
+        """Make the output of a batch whose slices are all decoded. Raises SampleError for the first damaged picture."""
+        damaged = np.flatnonzero(job.codes)
+        if len(damaged):
+            error = self._error(job, int(damaged[0]))
+            if not self._replace:
+                raise error
+            self._replace_damaged(job, damaged, error)
+        job.output = (job.images, job.labels, job.ids) if self._with_ids else (job.images, job.labels)
+
+    def _error(self, job: BatchJob, n: int) -> SampleError:
+        sample = int(job.ids[n])
+        origin = Origin(None, "", "")
+        if self._samples.pictures is not None:
+            origin = self._samples.pictures.origin(sample)
+        reason = job.reasons.get(n, "the picture cannot be decoded")
+        return SampleError(reason, sample=sample, block=origin.block, source=origin.source, path=origin.path)
+
+    def _replace_damaged(self, job: BatchJob, damaged: NDArray[np.int64], error: SampleError) -> None:
+        """Put the next good sample of the batch (from its end on: from its start) in place of each damaged one."""
+        good = np.flatnonzero(job.codes == 0)
+        job.ids = job.ids.copy()
+        if not len(good):
+            self._find_replacement(job, error)
+            good, damaged = np.zeros(1, np.int64), np.arange(1, len(job.ids))
+        stand_ins = good[np.searchsorted(good, damaged) % len(good)]
+        job.images[damaged] = job.images[stand_ins]
+        job.labels[damaged] = job.labels[stand_ins]
+        job.ids[damaged] = job.ids[stand_ins]
+        self._stats.count_replaced(int(np.count_nonzero(job.codes)), error)
+
+    def _find_replacement(self, job: BatchJob, error: SampleError) -> None:
+        """All of the batch is damaged: let the first good one of this rank's next samples take the first place."""
+        for sample in job.following[:MOST_REPLACEMENTS_TRIED].tolist():
+            trial = self.decode_now(np.array([sample]), job.seed, job.epoch)
+            if trial.codes[0] == 0:
+                job.images[0], job.labels[0], job.ids[0] = trial.images[0], trial.labels[0], sample
+                return
+        raise error
+
+    def decode_now(self, ids: NDArray[np.int64], seed: int, epoch: int, fill: Fill | None = None) -> BatchJob:
+        """A batch of any samples, read (unless `fill` holds them) and decoded on this thread; not yet finished."""
+        labels = self._samples.labels[ids].astype(np.int64)
+        images = np.empty((len(ids), *self.picture_shape), self.dtype)
+        job = BatchJob(ids, labels, images, np.zeros(len(ids), np.int32), seed, epoch, 0, ids[:0])
+        if self._samples.pictures is not None and fill is None:
+            plan = plan_reads(self._samples.pictures.places, ids)
+            fill = Fill(new_arena(plan.size_bytes), plan)
+            for k in fill.order:
+                fill.read(self._samples.pictures, k, verify=True)
+        self.decode(self.new_scratch(), fill, job, 0, len(ids))
+        return job
+
+    def _decode_pixels(self, scratch: object, job: BatchJob, first: int, end: int) -> None:
+        assert self._samples.pixels is not None
+        ids = job.ids[first:end]
+        self._pictures.run_pixels(
+            scratch, self._samples.pixels, ids.astype(np.uint64), job.seed, job.epoch, job.images[first:end]
+        )

@@ -1,0 +1,321 @@
+"""The user's handle: batches of training pictures from any set, in an exact order, from a known amount of memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from trainload.errors import UsageError
+from trainload.formats.dts import BLOCK_SIZE
+from trainload.loading.buffers import BatchArrays, BatchPool, BufferPair
+from trainload.loading.decoding import SampleDecoder
+from trainload.loading.fills import Fill, order_by_need, resident_fill
+from trainload.loading.iterator import BatchIterator
+from trainload.loading.memory import memory_limit, processes_on_this_machine, usable_cpus
+from trainload.loading.modes import MemoryPlan, ModeChoice, choose_mode
+from trainload.loading.order import LASTS, SHUFFLES, Cut, OrderRule, Shuffle
+from trainload.loading.planning import buffer_size, needed_bytes, plan_run
+from trainload.loading.quality import ShuffleQuality, shuffle_quality
+from trainload.loading.ranks import find_rank
+from trainload.loading.selection import select
+from trainload.loading.sets import open_set
+from trainload.loading.state import LoaderState
+from trainload.loading.stats import LoaderStats
+from trainload.loading.workers import Run
+
+MANY_SAMPLES = 50_000  # from here on the order of the next epoch is made ahead, on a thread of its own
+
+
+class ImageLoader:
+    """Batches of a set, decoded and augmented: `for images, labels in loader` is one epoch, the next `for` the next.
+
+    images: [n, height, width, 3] or [n, 3, height, width], as `out` and `layout` say; labels: int64 [n]; with
+    `with_ids` also ids: int64 [n]. Arrays are yours: what you keep stays as it is, what you drop is used again.
+    The order (docs/order.md) and every augmentation depend on (seed, epoch, sample) alone, not on threads or ranks.
+    Breaking out of the `for` ends the threads; the arenas stay for the next epoch until `close()` or the loader goes.
+
+    ds: what `trainload.open` gives, or a path. ops: operations per picture, then callables per batch.
+    mode: "fully" (all in memory), "partial" (two buffers of prefetch_factor x io_workers blocks), "auto".
+    shuffle: "full", "group" (blocks, then samples inside a buffer), "none"; "auto" is "none" for a set packed as
+    validation set, else "group" in mode partial on blocks, else "full". True and False mean "auto" and "none".
+    last: what happens to the samples that fill no whole step of all ranks: "short", "drop" or "pad".
+    rank, world_size: taken from torch.distributed where it is initialised. workers: threads that decode, one per CPU.
+    prefetch: batches in the making. buffers: a BufferPair that several loaders share.
+    on_error: "raise" a SampleError, or "replace" a damaged picture by another of its batch (counted in `stats`).
+    verify: "blocks" checks each block's CRC-32 as it arrives, "none" does not.
+    indices: ids, or a bool per sample; weights: draw with replacement, one number per chosen sample.
+    Raises UsageError for arguments that cannot be.
+    """
+
+    def __init__(
+        self,
+        ds: Any,
+        *,
+        batch_size: int,
+        ops: Sequence[Any] = (),
+        mode: str = "auto",
+        seed: int = 0,
+        shuffle: str | bool = "auto",
+        last: str = "short",
+        rank: int | None = None,
+        world_size: int | None = None,
+        workers: int | None = None,
+        io_workers: int = 2,
+        prefetch_factor: int = 4,
+        prefetch: int = 3,
+        buffers: BufferPair | None = None,
+        on_error: str = "raise",
+        verify: str = "blocks",
+        dct_scale: str = "off",
+        indices: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
+        out: str | None = None,
+        layout: str | None = None,
+        with_ids: bool = False,
+    ) -> None:
+        self._options = {name: value for name, value in locals().items() if name not in ("self", "ds")}
+        _check_choices(
+            last=(last, LASTS), on_error=(on_error, ("raise", "replace")), verify=(verify, ("blocks", "none"))
+        )
+        _check_counts(batch_size=batch_size, io_workers=io_workers, prefetch_factor=prefetch_factor, prefetch=prefetch,
+                      workers=1 if workers is None else workers)  # fmt: skip
+        if not 0 <= seed < 2**64:
+            raise UsageError(f"seed {seed} is not in 0 .. 2^64 - 1")
+        self.dataset, self._set = open_set(ds)
+        self.batch_size = batch_size
+        self.workers = workers or usable_cpus()
+        self.stats = LoaderStats()
+        self.rank, self.world_size = find_rank(rank, world_size)
+        self._cut = Cut(batch_size, self.rank, self.world_size, cast(Any, last))
+        self._selection = select(len(self._set.labels), self._set.blocks, indices, weights)
+        self._decoder = SampleDecoder(
+            self._set, ops, out=out, layout=layout, dct_scale=dct_scale, replace=on_error == "replace",
+            with_ids=with_ids, stats=self.stats,
+        )  # fmt: skip
+        choice = self._choose_mode(mode)
+        self.mode, self.mode_reason = choice
+        kind = _shuffle_kind(shuffle, weights is not None, self._set.is_training, choice.mode, self._set.has_blocks)
+        self._set_rule(OrderRule(seed, kind, prefetch_factor * io_workers))
+        self._resident: Fill | None = None
+        self._pair = buffers or BufferPair()
+        self._owns_pair = buffers is None
+        self._pool = BatchPool((batch_size, *self._decoder.picture_shape), self._decoder.dtype, prefetch + 2)
+        self._next = self._here = (0, 0)  # (epoch, position) where the next iterator starts, and where we are
+        self._newest = 0  # number of the newest iterator
+        self._closed = False
+
+    # Order and state.
+
+    def __len__(self) -> int:
+        """Batches of a whole epoch, the same on every rank."""
+        return self._cut.num_batches(len(self._selection))
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that `state_dict` speaks of: the one being read, or the next where that one is finished."""
+        return self._here[0]
+
+    @property
+    def shuffle(self) -> Shuffle:
+        """The kind of order in use: "none", "group", "full" or "weighted"."""
+        return self._rule.shuffle
+
+    def set_epoch(self, epoch: int) -> None:
+        """Let the next iterator start at this epoch; where it would anyway (say, in the middle), nothing changes."""
+        if epoch != self._next[0]:
+            self._next = self._here = (epoch, 0)
+
+    def epoch_ids(self, epoch: int) -> NDArray[np.int64]:
+        """The sample ids of a whole epoch in the order of all ranks together: int64 [n]."""
+        return self._selection.order(self._rule, epoch).copy()
+
+    def state_dict(self) -> dict[str, int | str]:
+        """Where this loader stands, counted in batches handed out: under 1 KB, JSON. The same on every rank."""
+        epoch, position = self._here
+        rule = self._rule
+        state = LoaderState(epoch, position, rule.seed, rule.shuffle, rule.group_blocks, self._fingerprint())
+        return state.to_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on exactly there, with any number of ranks and threads; takes over seed and kind of order. UsageError."""
+        found = LoaderState.from_dict(state, samples=self._fingerprint(), total=len(self._selection))
+        self._set_rule(found.rule)
+        self._next = self._here = (found.epoch, found.position)
+
+    def shuffle_quality(self, epoch: int = 0) -> ShuffleQuality:
+        """How many classes a batch holds, against a uniform shuffle of the same samples."""
+        return shuffle_quality(self._set.labels[self._selection.order(self._rule, epoch)], self.batch_size)
+
+    def subset(self, indices: ArrayLike, **changes: Any) -> ImageLoader:
+        """A new loader over these samples of the set, with the same options but for `changes`."""
+        return ImageLoader(self.dataset, **{**self._options, "weights": None, "indices": indices, **changes})
+
+    # Batches.
+
+    def __iter__(self) -> BatchIterator:
+        """The next epoch, or the rest of one after `load_state_dict`. Its threads start at once."""
+        return self.iterate(self._pool)
+
+    def iterate(self, arrays: BatchArrays) -> BatchIterator:
+        """As `iter(loader)`, decoding into arrays that the caller lends (the torch adapter's pinned zones)."""
+        if self._closed:
+            raise UsageError("the loader was closed")
+        epoch, position = self._here = self._next
+        self._next = (epoch + 1, 0)
+        self._newest += 1
+        mine = self._newest
+
+        def delivered(at: int) -> None:
+            if mine == self._newest and self._next == (epoch + 1, 0):
+                self._here = (epoch, at)
+
+        def finished() -> None:
+            if mine == self._newest and self._next == (epoch + 1, 0):
+                self._here = (epoch + 1, 0)
+
+        return BatchIterator(lambda at: self._start_run(epoch, at, arrays), position, self.stats, delivered, finished)
+
+    def batch(self, ids: ArrayLike, epoch: int | None = None) -> tuple[Any, ...]:
+        """Any samples as one batch, at once, as they are in `epoch` (default: the current one). On this thread."""
+        asked = select(len(self._set.labels), self._set.blocks, ids, None).ids
+        at = self.epoch if epoch is None else epoch
+        fill = self._resident if self._resident is not None and self._resident.complete else None
+        job = self._decoder.decode_now(asked, self._rule.seed, at, fill)
+        self._decoder.finish(job)
+        return job.output
+
+    def memory_plan(self) -> MemoryPlan:
+        """Every buffer of this loader, in bytes."""
+        buffers: dict[str, int] = {}
+        places = self._set.places
+        if places is None:
+            buffers["pixels of the set"] = 0 if self._set.pixels is None else self._set.pixels.nbytes
+        elif self.mode == "fully":
+            buffers["arena with all samples"] = needed_bytes(places, self._selection.ids)
+        else:
+            size = max(self._pair.size_bytes, self._buffer_bytes())
+            shared = "" if self._owns_pair else " (shared)"
+            buffers |= {f"buffer A{shared}": size, f"buffer B{shared}": size}
+        arrays = self._options["prefetch"] + 2
+        picture = int(np.prod(self._decoder.picture_shape)) * self._decoder.dtype.itemsize
+        buffers[f"{arrays} batch arrays"] = arrays * self.batch_size * picture
+        buffers[f"scratch of {self.workers} decode workers"] = self.workers * self._decoder.scratch_bytes
+        buffers["orders and tables"] = 8 * (4 * len(self._selection) + 8 * len(self._set.labels))
+        return MemoryPlan(buffers)
+
+    def close(self) -> None:
+        """Give all buffers back. Iterators that are still running keep theirs until they end. Twice is fine."""
+        self._closed = True
+        self._resident = None
+        if self._owns_pair:
+            self._pair.free()
+        self._pool = BatchPool((0,), np.uint8, 1)
+
+    # Inside.
+
+    def _choose_mode(self, mode: str) -> ModeChoice:
+        if self._set.places is None:
+            return ModeChoice("fully", "the set is one array of pixels")
+        needed = needed_bytes(self._set.places, self._selection.ids)
+        return choose_mode(mode, needed, memory_limit(), processes_on_this_machine())
+
+    def _set_rule(self, rule: OrderRule) -> None:
+        self._rule = rule
+
+    def _buffer_bytes(self) -> int:
+        places = self._set.places
+        assert places is not None
+        return buffer_size(places, self._selection.ids, self._rule.group_blocks * BLOCK_SIZE)
+
+    def _fingerprint(self) -> str:
+        places = self._set.places
+        return self._selection.fingerprint(self._set.labels, None if places is None else places.size)
+
+    def _start_run(self, epoch: int, position: int, arrays: BatchArrays) -> Run:
+        memory, buffer_bytes = self._memory()
+        selection, rule = self._selection, self._rule
+        plan = plan_run(
+            selection, rule, self._cut, epoch, position, labels=self._set.labels, places=self._set.places,
+            has_blocks=self._set.has_blocks, buffer_bytes=buffer_bytes, workers=self.workers,
+            io_workers=self._options["io_workers"], prefetch=self._options["prefetch"],
+            verify=self._options["verify"] == "blocks",
+        )  # fmt: skip
+        if isinstance(memory, Fill):
+            order_by_need(memory, plan.stream)
+        run = Run(
+            plan, self._decoder, arrays, self.stats, pictures=self._set.pictures, memory=memory,
+            ahead=(lambda: selection.order(rule, epoch + 1)) if len(selection) > MANY_SAMPLES else None,
+        )  # fmt: skip
+        run.start()
+        return run
+
+    def _memory(self) -> tuple[Fill | BufferPair | None, int | None]:
+        """What a run reads into, and the size of one arena where there are two."""
+        places = self._set.places
+        if places is None:
+            return None, None
+        if self.mode == "fully":
+            if self._resident is None:
+                self._resident = resident_fill(places, self._selection.ids)
+            return self._resident, None
+        self._pair.require(self._buffer_bytes())
+        return self._pair, self._pair.size_bytes
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {
+            "ds": self.dataset,
+            "options": self._options,
+            "next": self._next,
+            "here": self._here,
+            "rule": self._rule,
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        ImageLoader.__init__(self, state["ds"], **state["options"])
+        self._set_rule(state["rule"])
+        self._next, self._here = state["next"], state["here"]
+
+    def __enter__(self) -> ImageLoader:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return (
+            f"ImageLoader({self.dataset!r}, batch_size={self.batch_size}, mode={self.mode!r}, "
+            f"shuffle={self.shuffle!r}, rank={self.rank} of {self.world_size})"
+        )
+
+
+def _shuffle_kind(asked: str | bool, weighted: bool, training: bool, mode: str, has_blocks: bool) -> Shuffle:
+    if weighted:
+        if asked not in ("auto", True):
+            raise UsageError("weights draw the samples themselves: leave shuffle at 'auto'")
+        return "weighted"
+    if asked == "auto" and not training:
+        return "none"
+    if asked in ("auto", True):
+        return "group" if mode == "partial" and has_blocks else "full"
+    if asked is False:
+        return "none"
+    if asked not in SHUFFLES[:3]:
+        raise UsageError(f"shuffle is {asked!r}; give 'auto', 'none', 'group' or 'full'")
+    if asked == "group" and not has_blocks:
+        raise UsageError("shuffle='group' needs blocks: a folder or an array has none")
+    return asked
+
+
+def _check_choices(**choices: tuple[str, Sequence[str]]) -> None:
+    for name, (value, allowed) in choices.items():
+        if value not in allowed:
+            raise UsageError(f"{name} is {value!r}; give one of {', '.join(allowed)}")
+
+
+def _check_counts(**counts: int) -> None:
+    for name, value in counts.items():
+        if not isinstance(value, int) or value < 1:
+            raise UsageError(f"{name} is {value!r}; give a number above 0")

@@ -1,0 +1,65 @@
+"""The samples of a set that a loader uses, and the orders of their epochs."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from trainload.errors import UsageError
+from trainload.loading.order import OrderRule, epoch_order
+from trainload.loading.state import fingerprint
+
+
+class Selection:
+    """ids: int64 [n], the samples in the order given. weights: float64 [n] or None. blocks: int64 [n], their blocks."""
+
+    def __init__(self, ids: NDArray[np.int64], weights: NDArray[np.float64] | None, blocks: NDArray[np.int64]) -> None:
+        self.ids = ids
+        self.weights = weights
+        self.blocks = blocks
+        self._orders: dict[tuple[OrderRule, int], NDArray[np.int64]] = {}
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def order(self, rule: OrderRule, epoch: int) -> NDArray[np.int64]:
+        """The ids of an epoch in order. The last two orders asked for are kept, so `order(rule, epoch + 1)` on another
+        thread makes the next epoch start at once.
+        """
+        found = self._orders.get((rule, epoch))
+        if found is None:
+            found = epoch_order(rule, epoch, self.ids, self.blocks, self.weights)
+            newest = list(self._orders.items())[-1:]
+            self._orders = dict([*newest, ((rule, epoch), found)])
+        return found
+
+    def fingerprint(self, labels: NDArray[np.int32], sizes: NDArray[np.int64] | None) -> str:
+        """Stands for this choice from a set with these labels and sizes."""
+        return fingerprint(labels, sizes, self.ids, self.weights)
+
+
+def select(count: int, blocks: NDArray[np.int64], indices: ArrayLike | None, weights: ArrayLike | None) -> Selection:
+    """Check the caller's choice from a set of `count` samples. Raises UsageError.
+
+    indices: ids, or one bool per sample; None is all. weights: one number >= 0 per chosen sample, not all 0.
+    """
+    ids = np.arange(count, dtype=np.int64) if indices is None else _checked_ids(np.asarray(indices), count)
+    if weights is None:
+        return Selection(ids, None, blocks[ids])
+    numbers = np.asarray(weights, np.float64)
+    if numbers.shape != ids.shape:
+        raise UsageError(f"weights need one number per sample: {len(ids):,}, not {numbers.shape}")
+    if not np.isfinite(numbers).all() or (numbers < 0).any() or not numbers.any():
+        raise UsageError("weights must be finite numbers, none below 0, not all 0")
+    return Selection(ids, numbers, blocks[ids])
+
+
+def _checked_ids(given: NDArray[np.generic], count: int) -> NDArray[np.int64]:
+    if given.dtype == np.bool_ and given.shape == (count,):
+        return np.flatnonzero(given).astype(np.int64)
+    if given.ndim != 1 or (given.size and not np.issubdtype(given.dtype, np.integer)):
+        raise UsageError(f"indices must be one row of sample ids, or {count:,} bools")
+    ids = given.astype(np.int64)
+    if ids.size and not (ids.min() >= 0 and ids.max() < count):
+        raise UsageError(f"indices must lie in 0 .. {count - 1}; found {ids.min()} .. {ids.max()}")
+    return ids

@@ -1,0 +1,371 @@
+"""The only threads of the loader: they read, decode and finish the batches of one pass over an order.
+
+IO workers fill arenas, read k of an arena by worker k mod N: no queue. Decode workers take slices of batches in order,
+across batches, so none waits for the end of a batch. The consumer admits a batch when it takes one, and gets them in
+order. A run knows its plan and its buffers, never the loader: dropping the loader or the iterator ends it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainload.errors import UsageError
+from trainload.loading.buffers import BatchArrays, BufferPair
+from trainload.loading.fills import Fill
+from trainload.loading.order import RankBatches
+from trainload.loading.reads import plan_reads
+from trainload.loading.sets import PictureSet
+from trainload.loading.stats import LoaderStats
+
+
+@dataclass(slots=True)
+class BatchJob:
+    """One batch on its way: ids and labels int64 [n], images [n, ...], codes int32 [n] (0: decoded well).
+
+    seed, epoch: of its augmentation. end: position of the global order after it. following: this rank's samples after
+    it. reasons: why the sample at a place was not decoded. output: what the consumer gets, once `done`; unless `error`.
+    """
+
+    ids: NDArray[np.int64]
+    labels: NDArray[np.int64]
+    images: NDArray[Any]
+    codes: NDArray[np.int32]
+    seed: int
+    epoch: int
+    end: int
+    following: NDArray[np.int64]
+    reasons: dict[int, str] = field(default_factory=dict)
+    slices_left: int = 0
+    done: bool = False
+    output: tuple[Any, ...] = ()
+    error: BaseException | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Samples first .. end-1 of a batch, which lie in buffer window `window`: what a decode worker takes at a time."""
+
+    job: BatchJob
+    first: int
+    end: int
+    window: int
+
+
+class Decoder(Protocol):
+    """What turns samples into pictures; one object for all threads."""
+
+    def new_scratch(self) -> object:
+        """What one thread needs for itself."""
+
+    def decode(self, scratch: object, fill: Fill | None, job: BatchJob, first: int, end: int) -> None:
+        """Write job.images and job.codes [first:end]; `fill` holds the samples' bytes (None: the set is in memory)."""
+
+    def finish(self, job: BatchJob) -> None:
+        """All of the batch is decoded: replace damaged pictures, apply batch operations, set job.output."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """What a run is to do. Pure values, fixed before any thread starts.
+
+    stream: int64 [n], the ids of this rank in order; share: their batches. windows: int64 bounds of the parts of the
+    stream that are in one arena at a time. slice_size: samples that a decode worker takes at a time.
+    """
+
+    seed: int
+    epoch: int
+    stream: NDArray[np.int64]
+    share: RankBatches
+    windows: NDArray[np.int64]
+    labels: NDArray[np.int32]
+    workers: int
+    io_workers: int
+    prefetch: int
+    slice_size: int
+    verify: bool
+
+
+class Run:
+    """The threads and the moving parts of one pass. `next_batch` is for one consumer; `stop` is for anyone."""
+
+    def __init__(
+        self,
+        plan: RunPlan,
+        decoder: Decoder,
+        arrays: BatchArrays,
+        stats: LoaderStats,
+        *,
+        pictures: PictureSet | None,
+        memory: Fill | BufferPair | None,
+        ahead: Callable[[], object] | None = None,
+    ) -> None:
+        """memory: the fill that holds all samples for good, or the pair to fill in turn, or None (nothing to read).
+
+        ahead: work for the next epoch, done once on a thread of its own.
+        """
+        self._plan = plan
+        self._decoder = decoder
+        self._arrays = arrays
+        self._stats = stats
+        self._pictures = pictures
+        self._memory = memory
+        self._ahead = ahead
+        self._pid = os.getpid()
+        self._next = 0  # the batch to admit next
+        self._pending: deque[BatchJob] = deque()
+        self._slices: deque[Slice] = deque()
+        self._fills: dict[int, Fill] = {}
+        self._windows_planned = 0
+        self._stopped = False
+        self._failure: BaseException | None = None
+        lock = threading.RLock()  # reentrant: the garbage collector may call stop() anywhere
+        self._lock = lock
+        self._work = threading.Condition(lock)  # slices were added
+        self._data = threading.Condition(lock)  # a read is done
+        self._room = threading.Condition(lock)  # an arena is free, or its reads are planned
+        self._done = threading.Condition(lock)  # a batch is done
+        self._threads: list[threading.Thread] = []
+
+    @property
+    def alive(self) -> bool:
+        """False once stopped, suspended, or in a forked child, which has none of the threads."""
+        return not self._stopped and self._pid == os.getpid()
+
+    def start(self) -> None:
+        """Claim the buffers, start the threads, admit the first batches."""
+        self._arenas: Sequence[NDArray[np.uint8]] = ()
+        if isinstance(self._memory, BufferPair):
+            self._arenas = self._memory.claim(self)
+        elif self._memory is not None:
+            self._fills[0] = self._memory
+            self._windows_planned = 1
+        loops: list[tuple[str, Callable[[int], None], int]] = [
+            ("decode", self._decode_loop, self._plan.workers),
+            ("io", self._io_loop, self._plan.io_workers if self._must_read() else 0),
+            ("ahead", self._ahead_once, self._ahead is not None),
+        ]
+        try:
+            for name, loop, count in loops:
+                for n in range(count):
+                    thread = threading.Thread(
+                        target=self._guard, args=(loop, n), name=f"trainload-{name}-{n}", daemon=True
+                    )
+                    thread.start()
+                    self._threads.append(thread)
+            self._admit()
+        except BaseException:
+            self.stop()
+            raise
+
+    def _must_read(self) -> bool:
+        if isinstance(self._memory, Fill):
+            return len(self._memory.order) > 0
+        return self._memory is not None
+
+    def next_batch(self) -> BatchJob | None:
+        """The next batch, or None at the end. Raises what went wrong with it, with the traceback of its thread."""
+        if not self._pending:
+            self._admit()
+        if not self._pending:
+            if self._next < len(self._plan.share.ends):
+                raise UsageError("every batch array is in use: give one back before asking for another batch")
+            return None
+        job = self._pending[0]
+        started = time.perf_counter()
+        with self._lock:
+            while not job.done and self._failure is None:
+                self._done.wait()
+        self._stats.consumer_waits_seconds += time.perf_counter() - started
+        if self._failure is not None and not job.done:
+            raise self._failure
+        self._pending.popleft()
+        if job.error is not None:
+            raise job.error
+        self._admit()
+        return job
+
+    def stop(self) -> None:
+        """End the threads and wait for them; a slice that is being decoded is finished. Twice is fine."""
+        if self._pid != os.getpid():  # a forked child has none of the threads, and the lock may be held for ever
+            return
+        with self._lock:
+            self._stopped = True
+            for condition in (self._work, self._data, self._room, self._done):
+                condition.notify_all()
+        if threading.current_thread() not in self._threads:
+            for thread in self._threads:
+                thread.join()
+        if isinstance(self._memory, BufferPair):
+            self._memory.release(self)
+
+    def suspend(self) -> None:
+        """Another loader takes the buffers: stop. The iterator sees it and starts a new run from its position."""
+        self.stop()
+
+    # The consumer's side: batches are cut into slices and admitted while there are arrays to decode them to.
+
+    def _admit(self) -> None:
+        share = self._plan.share
+        while self._next < len(share.ends) and len(self._pending) < self._plan.prefetch:
+            first, end = int(share.bounds[self._next]), int(share.bounds[self._next + 1])
+            images = self._arrays.take(end - first)
+            if images is None:
+                return
+            ids = self._plan.stream[first:end]
+            job = BatchJob(
+                ids=ids, labels=self._plan.labels[ids].astype(np.int64), images=images,
+                codes=np.zeros(end - first, np.int32), seed=self._plan.seed, epoch=self._plan.epoch,
+                end=int(share.ends[self._next]), following=self._plan.stream[end:],
+            )  # fmt: skip
+            self._next += 1
+            self._pending.append(job)
+            slices = self._cut(job, first, end)
+            job.slices_left = len(slices)
+            if not slices:
+                self._finish(job)
+            with self._lock:
+                self._slices.extend(slices)
+                self._work.notify(len(slices))
+
+    def _cut(self, job: BatchJob, first: int, end: int) -> list[Slice]:
+        """The slices of stream positions first .. end-1: none crosses a window."""
+        windows = self._plan.windows
+        window = int(np.searchsorted(windows, first, side="right")) - 1
+        slices = []
+        at = first
+        while at < end:
+            stop = min(at + self._plan.slice_size, end, int(windows[window + 1]))
+            slices.append(Slice(job, at - first, stop - first, window))
+            window += stop == windows[window + 1]
+            at = stop
+        return slices
+
+    # The threads.
+
+    def _guard(self, loop: Callable[[int], None], n: int) -> None:
+        """Run a loop; what it lets escape ends the run and reaches the consumer."""
+        try:
+            loop(n)
+        except BaseException as error:
+            with self._lock:
+                self._failure = self._failure or error
+                self._done.notify_all()
+
+    def _ahead_once(self, n: int) -> None:
+        if self._ahead is not None:
+            self._ahead()
+
+    def _decode_loop(self, n: int) -> None:
+        scratch = self._decoder.new_scratch()
+        while (part := self._next_slice()) is not None:
+            try:
+                fill = self._await_fill(part)
+                started = time.perf_counter()
+                if not self._stopped:
+                    self._decoder.decode(scratch, fill, part.job, part.first, part.end)
+                self._give_back(part, time.perf_counter() - started)
+            except BaseException as error:
+                part.job.error = part.job.error or error
+                self._give_back(part, 0.0)
+            del part  # else the last batch stays in memory while this thread waits
+
+    def _next_slice(self) -> Slice | None:
+        started = time.perf_counter()
+        with self._lock:
+            while not self._slices and not self._stopped:
+                self._work.wait()
+            self._stats.idle_seconds += time.perf_counter() - started
+            return None if self._stopped else self._slices.popleft()
+
+    def _await_fill(self, part: Slice) -> Fill | None:
+        """The fill that holds the slice's samples, once all of them have arrived; None where nothing is read."""
+        if self._memory is None:
+            return None
+        ids = part.job.ids[part.first : part.end]
+        started = time.perf_counter()
+        with self._lock:
+            while not self._stopped:
+                fill = self._fills.get(part.window)
+                if fill is not None and fill.holds(fill.plan.find(ids)):
+                    break
+                self._data.wait()
+            self._stats.data_waits_seconds += time.perf_counter() - started
+            return self._fills.get(part.window)
+
+    def _give_back(self, part: Slice, decode_seconds: float) -> None:
+        with self._lock:
+            self._stats.decode_seconds += decode_seconds
+            fill = self._fills.get(part.window)
+            if fill is not None and self._arenas:
+                fill.left -= part.end - part.first
+                if fill.left == 0:
+                    self._room.notify_all()
+            part.job.slices_left -= 1
+            last = part.job.slices_left == 0
+        if last:
+            self._finish(part.job)
+
+    def _finish(self, job: BatchJob) -> None:
+        try:
+            if job.error is None and not self._stopped:
+                self._decoder.finish(job)
+        except BaseException as error:
+            job.error = error
+        with self._lock:
+            job.done = True
+            self._done.notify_all()
+
+    def _io_loop(self, n: int) -> None:
+        assert self._pictures is not None
+        pictures = self._pictures.clone()
+        try:
+            for window in range(len(self._plan.windows) - 1):
+                fill = self._fill_of(window, planner=n == 0)
+                for k in fill.order[n :: self._plan.io_workers] if fill is not None else ():
+                    if self._stopped:
+                        return
+                    self._read(pictures, fill, k)
+        finally:
+            if pictures is not self._pictures:
+                pictures.close()
+
+    def _read(self, pictures: PictureSet, fill: Fill | None, k: int) -> None:
+        assert fill is not None
+        started = time.perf_counter()
+        if not fill.ready[k]:
+            fill.read(pictures, k, verify=self._plan.verify)
+        with self._lock:
+            self._stats.read_bytes += int(fill.plan.sizes[k])
+            self._stats.read_seconds += time.perf_counter() - started
+            self._data.notify_all()
+
+    def _fill_of(self, window: int, *, planner: bool) -> Fill | None:
+        """The fill of a window, planned by the first IO worker once its arena is free; None where nothing is left."""
+        with self._lock:
+            while not self._stopped and window >= self._windows_planned:
+                before = self._fills.get(window - 2)
+                if planner and (before is None or before.left == 0):
+                    break
+                self._room.wait()
+            if self._stopped or window < self._windows_planned:
+                return self._fills.get(window)
+        ids = self._plan.stream[self._plan.windows[window] : self._plan.windows[window + 1]]
+        arena = self._arenas[window % 2]
+        assert self._pictures is not None
+        reads = plan_reads(self._pictures.places, ids, limit_bytes=len(arena))
+        fill = Fill(arena, reads, left=len(ids))
+        with self._lock:
+            self._fills.pop(window - 2, None)
+            self._fills[window] = fill
+            self._windows_planned = window + 1
+            self._room.notify_all()
+        return fill
