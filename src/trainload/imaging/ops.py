@@ -345,7 +345,7 @@ class Normalize:
         return cls((0.1307,), (0.3081,))
 
 
-CoreOp = (
+PictureOp = (
     RandomResizedCrop
     | Resize
     | CenterCrop
@@ -359,5 +359,4 @@ CoreOp = (
     | RandomRotation
     | RandAugment
     | AutoAugment
-    | Normalize
 )
