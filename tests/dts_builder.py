@@ -88,6 +88,9 @@ class DtsBuilder:
             dts.TAG_CLASSES: zstd_compress(dts.names_to_bytes(list(self.class_names))),
             dts.TAG_PATHS: zstd_compress(dts.names_to_bytes(paths)),
             dts.TAG_BLOCKS: b"".join(table),
+            dts.TAG_PICTURES: b"".join(
+                struct.pack("<I", isal_zlib.crc32(p[0])) for block in self.blocks for p in block
+            ),
             dts.TAG_PARAMETERS: json.dumps({"level": self.level, "version": "0"}).encode(),
         }
         sections |= self.sections

@@ -10,6 +10,7 @@ import uuid
 from typing import Any
 
 import numpy as np
+from isal import isal_zlib
 from numpy.typing import NDArray
 
 from trainload.codecs.compression import zstd_decompress
@@ -17,9 +18,43 @@ from trainload.errors import FormatError
 from trainload.formats import dts
 from trainload.formats.fields import Checker
 from trainload.formats.limits import MAX_SECTION_BYTES
+from trainload.formats.sections import HEAD_BYTES, sections_from_bytes
 from trainload.storage.source import Source
 
 MAX_NAME_BYTES = 4096  # one class name or source path, with its NUL
+EXTENSION_START = dts.EXTENSION_OFFSET + dts.EXTENSION_HEAD_BYTES  # where the section list starts
+
+Sections = list[tuple[bytes, bytes]]  # tag, body
+
+
+def parse_sections(region: bytes, path: str) -> tuple[Sections, int]:
+    """The section list in the first bytes of a file and where it ends; ([], 272) where there is no extension.
+
+    Raises FormatError for a list that reaches beyond `region`, and as `sections_from_bytes` does.
+    """
+    head = region[dts.EXTENSION_OFFSET : EXTENSION_START]
+    size = dts.extension_size_from_bytes(head, path=path) if len(head) == dts.EXTENSION_HEAD_BYTES else 0
+    body = region[EXTENSION_START : EXTENSION_START + size]
+    Checker(path, dts.EXTENSION_OFFSET).limit(size, len(body), field="sections_size", offset=8)
+    return sections_from_bytes(body, path=path, offset=EXTENSION_START), EXTENSION_START + size
+
+
+def check_header_crc(region: bytes, sections: Sections, end: int, path: str) -> None:
+    """Raise FormatError unless the section list, if there is one, is closed by the CRC-32 of all bytes before it."""
+    if not sections:
+        return
+    tag, body = sections[-1]
+    start = end - HEAD_BYTES - len(body)
+    check = Checker(path)
+    check.require(
+        tag == dts.TAG_HEADER_CRC and len(body) == 4, "the extension must be closed by the CRC-32 of all before it",
+        field="HCRC", offset=start, found=f"section {tag!r} of {len(body):,} bytes", expected="HCRC of 4 bytes",
+    )  # fmt: skip
+    found, expected = isal_zlib.crc32(memoryview(region)[:start]), int.from_bytes(body, "little")
+    check.require(
+        found == expected, f"the header and the extension, {start:,} bytes, must match their CRC-32", field="HCRC",
+        offset=0, found=f"{found:#010x}", expected=f"{expected:#010x}",
+    )  # fmt: skip
 
 
 class Extension:
@@ -37,13 +72,14 @@ class Extension:
     @staticmethod
     def read(source: Source, header: dts.DtsHeader) -> Extension:
         """Read the extension of an open file; an empty one where the file carries none (at most 16 MB are read)."""
-        sections: dict[bytes, bytes] = {}
-        if header.holds_pictures:
-            head = source.read_at(dts.EXTENSION_OFFSET, dts.EXTENSION_HEAD_BYTES)
-            size = dts.extension_size_from_bytes(head, path=source.path)
-            body = source.read_at(dts.EXTENSION_OFFSET + dts.EXTENSION_HEAD_BYTES, size)
-            sections = dts.extension_from_bytes(body, path=source.path)
-        return Extension(sections, header, source.path)
+        if not header.holds_pictures:
+            return Extension({}, header, source.path)
+        head = source.read_at(dts.EXTENSION_OFFSET, dts.EXTENSION_HEAD_BYTES)
+        size = dts.extension_size_from_bytes(head, path=source.path)
+        region = source.read_at(0, EXTENSION_START + size)
+        sections, end = parse_sections(region, source.path)
+        check_header_crc(region, sections, end, source.path)
+        return Extension(dict(sections), header, source.path)
 
     @property
     def tags(self) -> tuple[str, ...]:
@@ -69,26 +105,42 @@ class Extension:
         table = self._block_table()
         return None if table is None else table[:, 1]
 
+    def picture_crcs(self) -> NDArray[np.uint32] | None:
+        """CRC-32 of each picture's bytes, uint32 [num_samples], or None where the file carries none."""
+        body = self._sections.get(dts.TAG_PICTURES)
+        if body is None:
+            return None
+        self._require_size(dts.TAG_PICTURES, len(body), 4 * self._header.num_samples)
+        return np.frombuffer(body, "<u4")
+
+    def block_counts(self) -> NDArray[np.uint32] | None:
+        """Pictures in each block, uint32 [num_blocks], or None where the file carries none."""
+        table = self._block_table()
+        return None if table is None else table[:, 0]
+
     def check_block_counts(self, counts: NDArray[np.int64]) -> None:
         """Raise FormatError where the extension's picture counts differ from those of the block headers."""
-        table = self._block_table()
-        if table is None:
+        stated = self.block_counts()
+        if stated is None:
             return
-        wrong = np.flatnonzero(table[:, 0] != counts)
+        wrong = np.flatnonzero(stated != counts)
         if len(wrong):
             k = int(wrong[0])
             self._check.require(
                 False, f"block {k} must hold as many pictures as the extension says", field=f"BLKS num_pics[{k}]",
-                offset=None, found=int(table[k, 0]), expected=int(counts[k]),
+                offset=None, found=int(stated[k]), expected=int(counts[k]),
             )  # fmt: skip
 
-    def source_path(self, n: int) -> str:
-        """The source path of picture `n` of this volume, "" where the file carries none. The first call unpacks all."""
-        if dts.TAG_PATHS not in self._sections:
-            return ""
+    def unpack_paths(self) -> Names | None:
+        """The source paths of all pictures of this volume, None where the file carries none; unpacked once."""
         if self._names is None:
             self._names = self._unpack_names(dts.TAG_PATHS, self._header.num_samples)
-        return "" if self._names is None else self._names[n]
+        return self._names
+
+    def source_path(self, n: int) -> str:
+        """The source path of picture `n` of this volume, "" where the file carries none."""
+        names = self.unpack_paths()
+        return "" if names is None else names[n]
 
     def parameters(self) -> dict[str, Any]:
         """How the file was packed, {} where it does not say."""
