@@ -28,9 +28,11 @@ class Finding:
     source: str = ""
 
     @staticmethod
-    def from_error(error: FormatError, *, block: int | None = None) -> Finding:
+    def from_error(error: FormatError, *, block: int | None = None, end: int | None = None) -> Finding:
         """The finding that says what a FormatError says."""
-        return Finding(error.rule, error.field, error.offset, error.found, error.expected, error.path, block=block)
+        return Finding(
+            error.rule, error.field, error.offset, error.found, error.expected, error.path, end=end, block=block
+        )
 
     def __str__(self) -> str:
         places = [] if self.block is None else [f"block {self.block:,}"]
