@@ -16,31 +16,35 @@ from trainload.errors import UsageError
 from trainload.reading.sample import Sample
 
 PICTURE_SUFFIXES = (".jpeg", ".jpg", ".png")
+_SPLITS = {"train", "val"}
 
 
 class FolderReader:
     """The pictures below each class folder: .jpeg, .jpg and .png in any case, in the order of docs/spec/dts.md.
 
-    len(ds) samples; ds[i] reads one file. A class is a folder with at least one picture below it; labels follow the
-    sorted folder names, samples the label and then the sorted path below the folder. paths: str [n].
-    labels: int32 [n]. class_names: the folders' names. sizes: int64 [n], bytes, asked of the system on first use.
-    Raises UsageError where there is no picture.
+    len(ds) samples; ds[i] reads one file. Every folder is a class; labels follow the sorted folder names, samples the
+    sorted file names and, where those are equal, the paths. paths: str [n]. labels: int32 [n]. class_names: the
+    folders' names. sizes: int64 [n], bytes, asked of the system on first use.
+    Raises UsageError where there is no picture, or where `train` and `val` stand in the place of classes.
     """
 
     level = None
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
-        folders = sorted(entry.name for entry in os.scandir(self.path) if entry.is_dir())
-        found = [(name, sorted(_pictures_below(Path(self.path, name)))) for name in folders]
-        classes = [(name, files) for name, files in found if files]
-        if not classes:
+        self.class_names = tuple(sorted(entry.name for entry in os.scandir(self.path) if entry.is_dir()))
+        if self.class_names and set(self.class_names) <= _SPLITS:
+            raise UsageError(f"{self.path} holds the folders of several splits: open {self.path}/{self.class_names[0]}")
+        found = [
+            (os.fsencode(file.rpartition(os.sep)[2]), label, file)
+            for label, name in enumerate(self.class_names)
+            for file in _pictures_below(self.path, name)
+        ]
+        if not found:
             raise UsageError(f"no class folder with pictures ({', '.join(PICTURE_SUFFIXES)}) in {self.path}")
-        self.class_names = tuple(name for name, _ in classes)
-        self.paths = [f"{self.path}{os.sep}{name}{os.sep}{file}" for name, files in classes for file in files]
-        self.labels: NDArray[np.int32] = np.repeat(
-            np.arange(len(classes), dtype=np.int32), [len(files) for _, files in classes]
-        )
+        found.sort()
+        self.paths = [f"{self.path}{os.sep}{file}" for _, _, file in found]
+        self.labels: NDArray[np.int32] = np.array([label for _, label, _ in found], np.int32)
 
     @cached_property
     def sizes(self) -> NDArray[np.int64]:
@@ -91,10 +95,10 @@ class FolderReader:
         return f"FolderReader({self.path!r}, {len(self):,} samples, {len(self.class_names):,} classes)"
 
 
-def _pictures_below(folder: Path) -> Iterator[str]:
-    for where, _, files in os.walk(folder):
-        below = os.path.relpath(where, folder)
-        prefix = "" if below == os.curdir else below + os.sep
+def _pictures_below(root: str, folder: str) -> Iterator[str]:
+    """Paths relative to `root` of the pictures below `root/folder`; links to folders are not followed."""
+    for where, _, files in os.walk(Path(root, folder)):
+        below = os.path.relpath(where, root)
         for file in files:
             if file.lower().endswith(PICTURE_SUFFIXES):
-                yield prefix + file
+                yield f"{below}{os.sep}{file}"
