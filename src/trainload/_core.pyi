@@ -1,11 +1,69 @@
 """Types of the C++ extension (cpp/bindings)."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
+class GeometryError(ValueError): ...
+
+class Scratch:
+    @property
+    def messages(self) -> list[tuple[int, str]]: ...
+
+class Pipeline:
+    def __init__(
+        self,
+        ops: Sequence[tuple[str, int, Sequence[float]]],
+        width: int,
+        height: int,
+        out: str,
+        layout: str,
+        mean: Sequence[float],
+        std: Sequence[float],
+        dct_scale: str,
+    ) -> None: ...
+    def run(
+        self,
+        scratch: Scratch,
+        arena: NDArray[np.uint8],
+        offsets: NDArray[np.uint64],
+        sizes: NDArray[np.uint64],
+        ids: NDArray[np.uint64],
+        seed: int,
+        epoch: int,
+        out: NDArray[Any],
+        codes: NDArray[np.int32],
+    ) -> None: ...
+    def run_pixels(
+        self,
+        scratch: Scratch,
+        pixels: NDArray[np.uint8],
+        rows: NDArray[np.uint64],
+        ids: NDArray[np.uint64],
+        seed: int,
+        epoch: int,
+        out: NDArray[Any],
+    ) -> None: ...
+
+def decode_jpeg(data: NDArray[np.uint8]) -> NDArray[np.uint8]: ...
+def decode_region(
+    data: NDArray[np.uint8], x: int, y: int, width: int, height: int, denominator: int = 1, splices: bool = True
+) -> NDArray[np.uint8]: ...
+def resample(
+    pixels: NDArray[np.uint8], box: Sequence[int], width: int, height: int, kernels: str = ""
+) -> NDArray[np.uint8]: ...
+def kernel_names() -> list[str]: ...
 def philox4x32(counter: tuple[int, int, int, int], key: tuple[int, int]) -> list[int]: ...
 def apply_pixel_op(
-    pixels: NDArray[np.uint8], kind: str, index: int, parameters: list[float], seed: int, epoch: int, sample: int
+    pixels: NDArray[np.uint8],
+    kind: str,
+    index: int,
+    parameters: Sequence[float],
+    seed: int,
+    epoch: int,
+    sample: int,
 ) -> None: ...
 def augment(
     pixels: NDArray[np.uint8],

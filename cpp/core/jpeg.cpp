@@ -1,1 +1,0 @@
-#include "core/op_spec.h"

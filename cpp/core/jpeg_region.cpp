@@ -1,0 +1,183 @@
+#include "core/jpeg_region.h"
+
+#include <algorithm>
+#include <csetjmp>
+#include <cstring>
+#include <vector>
+
+#include "core/jpeg_memory.h"
+
+namespace trainload {
+namespace {
+
+constexpr int kBytesPerPixel = 4;
+constexpr int kMargin = 2;  // pixels around the region: upsampling at the edge of a cut repeats the last pixel
+constexpr std::int64_t kMaxPixels = 178'956'970;  // Pillow's limit too
+constexpr std::size_t kPadding = 64;
+
+struct ErrorManager {
+    jpeg_error_mgr base;  // first: libjpeg knows only this part
+    std::jmp_buf jump;
+    char message[JMSG_LENGTH_MAX];
+};
+
+[[noreturn]] void on_error(j_common_ptr decoder) {
+    auto* const errors = reinterpret_cast<ErrorManager*>(decoder->err);
+    (*decoder->err->format_message)(decoder, errors->message);
+    std::longjmp(errors->jump, 1);
+}
+
+void on_message(j_common_ptr decoder, int level) {
+    if (level < 0) ++decoder->err->num_warnings;
+}
+
+void do_nothing(j_decompress_ptr) {}
+
+// The bytes are all there from the start: whoever asks for more has met the end of a truncated picture. Pillow raises.
+boolean on_end_of_bytes(j_decompress_ptr decoder) {
+    ERREXIT(decoder, JERR_INPUT_EOF);
+    return FALSE;
+}
+
+void skip_bytes(j_decompress_ptr decoder, long count) {
+    if (count <= 0) return;
+    jpeg_source_mgr& source = *decoder->src;
+    if (static_cast<std::size_t>(count) > source.bytes_in_buffer) ERREXIT(decoder, JERR_INPUT_EOF);
+    source.next_input_byte += count;
+    source.bytes_in_buffer -= static_cast<std::size_t>(count);
+}
+
+class NoSink final : public RowSink {
+  public:
+    void rows(const std::uint8_t* const*, int, int) override {}
+};
+
+bool has_end_marker(Bytes jpeg, std::size_t from) {
+    for (std::size_t i = jpeg.size(); i >= from + 2; --i)
+        if (jpeg[i - 2] == 0xFF && jpeg[i - 1] == 0xD9) return true;
+    return false;
+}
+
+// A progressive picture whose coefficients are not all there: libjpeg smooths across blocks, which a cut would change.
+bool is_smoothed(const jpeg_decompress_struct& decoder) {
+    if (!decoder.progressive_mode || decoder.coef_bits == nullptr) return false;
+    for (int component = 0; component < decoder.num_components; ++component)
+        for (int i = 0; i < 10; ++i)
+            if (decoder.coef_bits[component][i] != 0) return true;
+    return false;
+}
+
+}  // namespace
+
+struct RegionDecoder::State {
+    jpeg_decompress_struct decoder{};
+    ErrorManager errors{};
+    jpeg_source_mgr source{};
+    JpegMemory memory;
+    std::vector<std::uint8_t> lines;
+
+    Verdict run(Bytes jpeg, const JpegHeader& header, Box region, int denominator, RowSink& sink);
+    void hand_over(Box region, RowSink& sink);
+};
+
+RegionDecoder::RegionDecoder() : state_(std::make_unique<State>()) {
+    jpeg_decompress_struct& decoder = state_->decoder;
+    decoder.err = jpeg_std_error(&state_->errors.base);
+    state_->errors.base.error_exit = on_error;
+    state_->errors.base.emit_message = on_message;
+    if (setjmp(state_->errors.jump) != 0) throw std::bad_alloc();
+    jpeg_create_decompress(&decoder);
+    state_->memory.install(decoder);
+    state_->source.init_source = do_nothing;
+    state_->source.term_source = do_nothing;
+    state_->source.fill_input_buffer = on_end_of_bytes;
+    state_->source.skip_input_data = skip_bytes;
+    state_->source.resync_to_restart = jpeg_resync_to_restart;
+    decoder.src = &state_->source;
+}
+
+RegionDecoder::~RegionDecoder() {
+    jpeg_destroy_decompress(&state_->decoder);
+}
+
+const char* RegionDecoder::message() const {
+    return state_->errors.message;
+}
+
+bool is_decodable(const JpegHeader& header) {
+    const bool known_frame = header.is_huffman_sequential() || header.frame_marker == 0xC2;
+    return known_frame && header.precision == 8 && (header.component_count == 1 || header.component_count == 3) &&
+           static_cast<std::int64_t>(header.width) * header.height <= kMaxPixels;
+}
+
+Verdict RegionDecoder::decode(Bytes jpeg, const JpegHeader& header, Box region, int denominator, RowSink& sink) {
+    // Pillow refuses a truncated picture wherever the cut lies, so this does, even if the region lies before it.
+    if (!header.ends_with_eoi && !has_end_marker(jpeg, header.scan_offset)) {
+        NoSink nobody;
+        const Verdict whole = state_->run(jpeg, header, {0, 0, header.width, header.height}, 1, nobody);
+        if (whole != Verdict::good) return whole;
+    }
+    return state_->run(jpeg, header, region, denominator, sink);
+}
+
+// No object with a destructor may live in this frame: libjpeg's errors jump out of it.
+Verdict RegionDecoder::State::run(Bytes jpeg, const JpegHeader& header, Box region, int denominator, RowSink& sink) {
+    if (setjmp(errors.jump) != 0) {
+        jpeg_abort_decompress(&decoder);
+        memory.reset(decoder);
+        return Verdict::corrupt;
+    }
+    source.next_input_byte = jpeg.data();
+    source.bytes_in_buffer = jpeg.size();
+    jpeg_read_header(&decoder, TRUE);
+    const bool known = decoder.jpeg_color_space == JCS_GRAYSCALE || decoder.jpeg_color_space == JCS_YCbCr ||
+                       decoder.jpeg_color_space == JCS_RGB;
+    Verdict verdict = Verdict::good;
+    if (!known || static_cast<int>(decoder.image_width) != header.width ||
+        static_cast<int>(decoder.image_height) != header.height) {
+        verdict = Verdict::other_decoder;
+    } else {
+        decoder.out_color_space = JCS_EXT_RGBX;
+        decoder.scale_num = 1;
+        decoder.scale_denom = static_cast<unsigned>(denominator);
+        jpeg_start_decompress(&decoder);
+        hand_over(region, sink);
+    }
+    jpeg_abort_decompress(&decoder);
+    memory.reset(decoder);
+    return verdict;
+}
+
+void RegionDecoder::State::hand_over(Box region, RowSink& sink) {
+    JDIMENSION left = 0, width = decoder.output_width;
+    const bool whole = is_smoothed(decoder);
+    if (!whole) {
+        left = static_cast<JDIMENSION>(std::max(0, region.x - kMargin));
+        const JDIMENSION right = std::min(static_cast<JDIMENSION>(region.x + region.width + kMargin), width);
+        width = right - left;
+        if (width < decoder.output_width) jpeg_crop_scanline(&decoder, &left, &width);
+    }
+    const std::size_t stride = static_cast<std::size_t>(decoder.output_width) * kBytesPerPixel + kPadding;
+    if (lines.size() < stride * RowSink::kMaxRows) lines.resize(stride * RowSink::kMaxRows);
+    std::array<JSAMPROW, RowSink::kMaxRows> starts;
+    std::array<const std::uint8_t*, RowSink::kMaxRows> pixels;
+    for (int i = 0; i < RowSink::kMaxRows; ++i) {
+        starts[i] = lines.data() + stride * i;
+        pixels[i] = starts[i] + (region.x - static_cast<int>(left)) * kBytesPerPixel;
+    }
+    const int top = whole ? 0 : std::max(0, region.y - kMargin);
+    if (top > 0) jpeg_skip_scanlines(&decoder, static_cast<JDIMENSION>(top));
+    const int end = region.y + region.height;
+    while (static_cast<int>(decoder.output_scanline) < end) {
+        const int first = static_cast<int>(decoder.output_scanline);
+        const int wanted =
+            first < region.y ? std::min(region.y - first, RowSink::kMaxRows) : std::min(end - first, RowSink::kMaxRows);
+        int count = 0;
+        while (count < wanted)
+            count += static_cast<int>(
+                jpeg_read_scanlines(&decoder, starts.data() + count, static_cast<JDIMENSION>(wanted - count)));
+        if (first >= region.y) sink.rows(pixels.data(), first - region.y, count);
+    }
+}
+
+}  // namespace trainload

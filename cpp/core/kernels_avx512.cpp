@@ -1,0 +1,9 @@
+#include "core/kernels.h"
+
+namespace trainload {
+
+const Kernels* avx512_kernels() {
+    return nullptr;
+}
+
+}  // namespace trainload

@@ -1,0 +1,225 @@
+#include "core/pipeline.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "core/pixel_ops.h"
+
+namespace trainload {
+namespace {
+
+bool is_flip(OpKind kind) {
+    return kind == OpKind::horizontal_flip || kind == OpKind::vertical_flip;
+}
+
+bool is_pixel_op(OpKind kind) {
+    return kind >= OpKind::color_jitter && kind <= OpKind::auto_augment;
+}
+
+bool flips(const OpSpec& op, const SampleKey& key) {
+    return key.draws(op).uniform() < op.parameters[0];
+}
+
+std::string size_text(Size size) {
+    return std::to_string(size.width) + "x" + std::to_string(size.height);
+}
+
+PictureView packed(std::vector<std::uint8_t>& bytes, Size size) {
+    const std::size_t stride = static_cast<std::size_t>(size.width) * 3;
+    if (bytes.size() < stride * size.height) bytes.resize(stride * size.height);
+    return {bytes.data(), size.width, size.height, stride};
+}
+
+// Gathers the rows of a window in a picture in memory.
+class PictureSink final : public WindowSink {
+  public:
+    explicit PictureSink(PictureView picture) : picture_(picture) {}
+    std::uint8_t* room(int y) override { return picture_.row(y); }
+    void row(int, const std::uint8_t*) override {}
+
+  private:
+    PictureView picture_;
+};
+
+// Sends the rows of a window through the last pass into the batch.
+class BatchSink final : public WindowSink {
+  public:
+    BatchSink(const LastPass& last_pass, Scratch& scratch, std::byte* out)
+        : last_pass_(last_pass), scratch_(scratch), out_(out) {
+        const std::size_t row_bytes = static_cast<std::size_t>(last_pass.format().width) * 3;
+        if (scratch.row.size() < row_bytes) scratch.row.resize(row_bytes);
+    }
+    std::uint8_t* room(int y) override {
+        std::uint8_t* const direct = last_pass_.rgb_row(out_, y);
+        return direct != nullptr ? direct : scratch_.row.data();
+    }
+    void row(int y, const std::uint8_t* rgb) override {
+        if (rgb != last_pass_.rgb_row(out_, y)) last_pass_.write_row(*scratch_.kernels, rgb, out_, y, scratch_.values);
+    }
+
+  private:
+    const LastPass& last_pass_;
+    Scratch& scratch_;
+    std::byte* out_;
+};
+
+}  // namespace
+
+Pipeline::Pipeline(std::vector<OpSpec> ops, const OutputFormat& format, DctScale dct_scale)
+    : ops_(std::move(ops)), last_pass_(format), dct_scale_(dct_scale) {
+    bool commutes = true;
+    for (const OpSpec& op : ops_) {
+        if (is_pixel_op(op.kind)) {
+            if (!erasing_.empty()) throw std::invalid_argument("random_erasing stands after every pixel operation");
+            commutes = commutes && commutes_with_flips(op.kind);
+            pixel_ops_.push_back(op);
+        } else if (is_flip(op.kind)) {
+            (commutes ? early_flips_ : pixel_ops_).push_back(op);
+        }
+        if (op.kind == OpKind::random_erasing) erasing_.push_back(op);
+    }
+}
+
+void Pipeline::run(Scratch& scratch, const Slice& slice, std::uint64_t seed, std::uint32_t epoch) const {
+    scratch.messages.clear();
+    for (std::size_t i = 0; i < slice.ids.size(); ++i) {
+        const std::uint64_t offset = slice.offsets[i], size = slice.sizes[i];
+        Verdict verdict = Verdict::corrupt;
+        std::string message;
+        if (offset > slice.arena.size() || size > slice.arena.size() - offset) {
+            message = "the picture's bytes lie outside of the buffer";
+        } else {
+            verdict = run_jpeg(scratch, slice.arena.subspan(offset, size), {seed, epoch, slice.ids[i]},
+                               slice.out + i * format().picture_bytes(), message);
+        }
+        slice.codes[i] = static_cast<std::int32_t>(verdict);
+        if (verdict != Verdict::good) scratch.messages.emplace_back(i, std::move(message));
+    }
+}
+
+Verdict Pipeline::run_jpeg(Scratch& scratch, Bytes jpeg, const SampleKey& key, std::byte* out,
+                           std::string& message) const {
+    JpegHeader header;
+    if (!parse_jpeg_header(jpeg, header) || !is_decodable(header)) {
+        message = "not an 8-bit gray or three-colour JPEG";
+        return Verdict::other_decoder;
+    }
+    try {
+        plan(scratch, {header.width, header.height}, key);
+    } catch (const GeometryError& error) {
+        message = error.what();
+        return Verdict::corrupt;
+    }
+    const Verdict verdict = decode_first_stage(scratch, jpeg, header, key);
+    if (verdict != Verdict::good) {
+        message = scratch.decoder.message();
+        return verdict;
+    }
+    run_stages(scratch, key, out);
+    return verdict;
+}
+
+void Pipeline::run_pixels(Scratch& scratch, PictureView picture, const SampleKey& key, std::byte* out) const {
+    plan(scratch, {picture.width, picture.height}, key);
+    scratch.stage.rows_of(picture, begin_stage(scratch, 0, 1, key));
+    run_stages(scratch, key, out);
+}
+
+void Pipeline::plan(Scratch& scratch, Size picture, const SampleKey& key) const {
+    plan_geometry(ops_, picture, key, scratch.stages);
+    const Box window = scratch.stages.back().window;
+    const Size made{window.width, window.height}, wanted{format().width, format().height};
+    if (made != wanted)
+        throw GeometryError("the operations make a picture of " + size_text(made) + " where the batch takes " +
+                            size_text(wanted));
+}
+
+// dct_scale: the inverse transform gives half or quarter size for less work, if the box is that much too large.
+int Pipeline::denominator_of(const Stage& stage) const {
+    if (dct_scale_ == DctScale::off || !stage.scales()) return 1;
+    for (const int denominator : {4, 2})
+        if (stage.box.width >= denominator * stage.scaled.width &&
+            stage.box.height >= denominator * stage.scaled.height)
+            return denominator;
+    return 1;
+}
+
+// The flips that come before everything that could tell are done by the resampling, unless it leaves room for padding.
+Box Pipeline::begin_stage(Scratch& scratch, std::size_t index, int denominator, const SampleKey& key) const {
+    const Stage& stage = scratch.stages[index];
+    bool mirror_x = false, mirror_y = false;
+    if (index + 1 == scratch.stages.size() && !stage.pads()) {
+        for (const OpSpec& op : early_flips_)
+            if (flips(op, key)) (op.kind == OpKind::horizontal_flip ? mirror_x : mirror_y) ^= true;
+    }
+    return scratch.stage.begin(stage, denominator, mirror_x, mirror_y);
+}
+
+Verdict Pipeline::decode_first_stage(Scratch& scratch, Bytes jpeg, const JpegHeader& header,
+                                     const SampleKey& key) const {
+    const int denominator = denominator_of(scratch.stages[0]);
+    Box region = begin_stage(scratch, 0, denominator, key);
+    if (region.width <= 0 || region.height <= 0) return Verdict::good;  // a window that is all padding
+    return decode_region(scratch.decoder, scratch.splicer, jpeg, header, region, denominator, scratch.stage);
+}
+
+// The source of the first stage has been handed over: finish it, run the others, then the operations.
+void Pipeline::run_stages(Scratch& scratch, const SampleKey& key, std::byte* out) const {
+    for (std::size_t i = 0;; ++i) {
+        const Stage& stage = scratch.stages[i];
+        const bool last = i + 1 == scratch.stages.size();
+        if (last && !stage.pads() && pixel_ops_.empty()) {
+            BatchSink sink(last_pass_, scratch, out);
+            scratch.stage.finish(sink);
+            return erase(scratch, key, out);
+        }
+        const Box part = StageRunner::visible(stage);
+        PictureView picture = packed(scratch.picture, {part.width, part.height});
+        PictureSink sink(picture);
+        scratch.stage.finish(sink);
+        if (stage.pads()) {
+            const PictureView window = packed(scratch.next, {stage.window.width, stage.window.height});
+            pad_window(stage, picture, window);
+            std::swap(scratch.picture, scratch.next);
+            picture = window;
+        }
+        if (last) return run_ops(scratch, picture, stage.pads(), key, out);
+        scratch.stage.rows_of(picture, begin_stage(scratch, i + 1, 1, key));
+    }
+}
+
+void Pipeline::run_ops(Scratch& scratch, PictureView picture, bool flips_wait, const SampleKey& key,
+                       std::byte* out) const {
+    const auto apply = [&](const OpSpec& op) {
+        Draws draws = key.draws(op);
+        apply_pixel_op(op, draws, picture, scratch.ops);
+    };
+    if (flips_wait) std::ranges::for_each(early_flips_, apply);
+    std::ranges::for_each(pixel_ops_, apply);
+    for (int y = 0; y < picture.height; ++y)
+        last_pass_.write_row(*scratch.kernels, picture.row(y), out, y, scratch.values);
+    erase(scratch, key, out);
+}
+
+// Boxes are drawn where their operation stands in the list: a flip that comes later moves them.
+void Pipeline::erase(Scratch& scratch, const SampleKey& key, std::byte* out) const {
+    if (erasing_.empty()) return;
+    const Size size{format().width, format().height};
+    scratch.erasures.clear();
+    for (const OpSpec& op : ops_) {
+        Erasure erasure{{}, false, {}, key.draws(op)};
+        if (op.kind == OpKind::random_erasing && plan_erasure(op, size, key.draws(op), erasure))
+            scratch.erasures.push_back(erasure);
+        if (!is_flip(op.kind) || scratch.erasures.empty() || !flips(op, key)) continue;
+        for (Erasure& earlier : scratch.erasures) {
+            Box& box = earlier.box;
+            if (op.kind == OpKind::horizontal_flip)
+                box.x = size.width - box.x - box.width;
+            else
+                box.y = size.height - box.y - box.height;
+        }
+    }
+    for (Erasure& erasure : scratch.erasures) last_pass_.erase(erasure, out);
+}
+
+}  // namespace trainload

@@ -1,0 +1,79 @@
+// From JPEG bytes to one picture of a batch: header, geometry, region decode, resample, pixel operations, last pass.
+// A Pipeline is constant and shared by all threads; a Scratch belongs to one thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/finish.h"
+#include "core/geometry.h"
+#include "core/jpeg_region.h"
+#include "core/jpeg_splice.h"
+#include "core/kernels.h"
+#include "core/picture.h"
+#include "core/stage.h"
+
+namespace trainload {
+
+enum class DctScale : std::uint8_t { off, automatic };
+
+// What one thread keeps from picture to picture.
+struct Scratch {
+    explicit Scratch(const Kernels& loops = best_kernels()) : kernels(&loops), stage(loops) {}
+
+    const Kernels* kernels;
+    RegionDecoder decoder;
+    JpegSplicer splicer;
+    StageRunner stage;
+    OpScratch ops;
+    std::vector<Stage> stages;
+    std::vector<Erasure> erasures;
+    std::vector<std::uint8_t> picture, next, row, values;
+    std::vector<std::pair<std::size_t, std::string>> messages;  // of the last slice: position, reason
+};
+
+// Where the pictures of a slice lie and where they go.
+struct Slice {
+    Bytes arena;
+    std::span<const std::uint64_t> offsets, sizes, ids;
+    std::byte* out;                 // pictures one after the other
+    std::span<std::int32_t> codes;  // Verdict, per picture
+};
+
+class Pipeline {
+  public:
+    Pipeline(std::vector<OpSpec> ops, const OutputFormat& format, DctScale dct_scale);
+
+    const OutputFormat& format() const { return last_pass_.format(); }
+
+    // Decodes a slice. Never throws for bad bytes: codes and scratch.messages tell.
+    void run(Scratch& scratch, const Slice& slice, std::uint64_t seed, std::uint32_t epoch) const;
+
+    // One picture of a slice. message: why the verdict is not good.
+    Verdict run_jpeg(Scratch& scratch, Bytes jpeg, const SampleKey& key, std::byte* out, std::string& message) const;
+
+    // The same operations on a picture that is already decoded. Throws GeometryError.
+    void run_pixels(Scratch& scratch, PictureView picture, const SampleKey& key, std::byte* out) const;
+
+  private:
+    void plan(Scratch& scratch, Size picture, const SampleKey& key) const;
+    int denominator_of(const Stage& stage) const;
+    Box begin_stage(Scratch& scratch, std::size_t index, int denominator, const SampleKey& key) const;
+    Verdict decode_first_stage(Scratch& scratch, Bytes jpeg, const JpegHeader& header, const SampleKey& key) const;
+    void run_stages(Scratch& scratch, const SampleKey& key, std::byte* out) const;
+    void run_ops(Scratch& scratch, PictureView picture, bool flips_wait, const SampleKey& key, std::byte* out) const;
+    void erase(Scratch& scratch, const SampleKey& key, std::byte* out) const;
+
+    std::vector<OpSpec> ops_;
+    LastPass last_pass_;
+    DctScale dct_scale_;
+    std::vector<OpSpec> early_flips_;  // before every operation that could tell: done while resampling
+    std::vector<OpSpec> pixel_ops_;    // with the flips that stand between them
+    std::vector<OpSpec> erasing_;
+};
+
+}  // namespace trainload

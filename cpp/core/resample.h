@@ -1,0 +1,42 @@
+// Separable antialiased bilinear resampling, bit-equal to Pillow's resize(size, BILINEAR, box=box) on 8-bit RGB:
+// weights in fixed point with 22 bits, columns first, 8-bit pixels in between. This file makes the weights; the loops
+// are kernels (kernels.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace trainload {
+
+// One direction: output i is the sum over t < taps of weight(i, t) * input[start[i] + t].
+struct AxisFilter {
+    static constexpr int kTapStep = 4;  // taps are a multiple of it, filled up with zero weights
+
+    int outputs = 0;
+    int taps = 0;
+    int first = 0, end = 0;           // the inputs that carry weight: [first, end)
+    bool copies = false;              // every output is one input, unchanged
+    std::vector<std::int32_t> start;  // relative to `first`
+    // A weight is high * 2^11 + low: two halves that fit the 16-bit multiply-and-add of SIMD. [outputs * taps]
+    std::vector<std::int16_t> high, low;
+
+    // The pixels [from, to) of an axis become `scaled` pixels; outputs are those of [window_first, window_end), in
+    // reverse where `mirrored`. The filter reads inside [reach_first, reach_end) only. Keeps its memory.
+    struct Axis {
+        int reach_first, reach_end;
+        double from, to;
+        int scaled;
+        int window_first, window_end;
+        bool mirrored;
+    };
+    void build(const Axis& axis);
+
+  private:
+    std::vector<double> exact_;
+};
+
+constexpr int kLowBits = 11;
+constexpr int kWeightBits = 22;
+
+}  // namespace trainload

@@ -1,0 +1,157 @@
+"""Encoded pictures become training pixels: one `PictureDecoder` per loader, shared by its threads.
+
+What the core does not decode (CMYK, PNG, 12 or 16 bits, lossless) takes the slow path: Pillow's convert("RGB"), then
+the same operations with the same random numbers. This file moves arrays; it knows no operation and no JPEG.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import Any, Literal, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from trainload import _core
+from trainload.errors import UsageError
+from trainload.imaging.split import Out, split_ops
+
+GOOD, OTHER_DECODER, CORRUPT = 0, 1, 2
+Layout = Literal["NHWC", "NCHW", "NHWC4"]
+
+_OUTS = ("uint8", "float32", "float16")
+_LAYOUTS = ("NHWC", "NCHW", "NHWC4")
+_DCT_SCALES = ("off", "auto")
+_FORMATS = ("JPEG", "PNG")  # of the slow path: what a set of pictures may hold
+
+
+class PictureDecoder:
+    """Operations with an output format. Thread-safe: each thread brings its own scratch.
+
+    ops: as for `split_ops`; the batch operations among them are left to the caller. out: None is "float32" with
+    Normalize and "uint8" without. layout: None is NCHW for floats and NHWC for uint8. array_shape: (h, w, channels) of
+    pictures that come as arrays (MNIST, CIFAR), which then need no crop; one channel stays one.
+
+    shape, dtype: of one picture of a batch. Raises UsageError for what cannot be.
+    """
+
+    def __init__(
+        self,
+        ops: Sequence[Any],
+        *,
+        out: str | None = None,
+        layout: str | None = None,
+        dct_scale: str = "off",
+        array_shape: tuple[int, int, int] | None = None,
+    ) -> None:
+        split = split_ops(ops)
+        out = out or ("float32" if split.normalize else "uint8")
+        layout = layout or ("NHWC" if out == "uint8" else "NCHW")
+        _check_choice("out", out, _OUTS)
+        _check_choice("layout", layout, _LAYOUTS)
+        _check_choice("dct_scale", dct_scale, _DCT_SCALES)
+        if split.normalize and out == "uint8":
+            raise UsageError("Normalize makes floats: leave it out, or give out='float32' or 'float16'")
+        size = split.output_size() or (array_shape[:2] if array_shape else None)
+        if size is None:
+            raise UsageError(
+                "the pictures have many sizes: end with RandomResizedCrop, RandomCrop, CenterCrop or Resize"
+            )
+        height, width = size
+        self._gray = array_shape is not None and array_shape[2] == 1 and layout != "NHWC4"
+        self._channel_axis = 1 if layout == "NCHW" else 3
+        channels = 4 if layout == "NHWC4" else 1 if self._gray else 3
+        self.shape = (channels, height, width) if layout == "NCHW" else (height, width, channels)
+        self.dtype = np.dtype(out)
+        specs = split.specs(cast(Out, out))
+        self._pipeline = _core.Pipeline(specs, width, height, out, layout, split.mean, split.std, dct_scale)
+
+    def new_scratch(self) -> _core.Scratch:
+        """What one thread keeps from picture to picture: some megabytes that grow with the largest picture."""
+        return _core.Scratch()
+
+    def run(
+        self,
+        scratch: _core.Scratch,
+        arena: NDArray[np.uint8],
+        offsets: NDArray[np.uint64],
+        sizes: NDArray[np.uint64],
+        ids: NDArray[np.uint64],
+        seed: int,
+        epoch: int,
+        images: NDArray[Any],
+        codes: NDArray[np.int32],
+    ) -> dict[int, str]:
+        """Decode picture i of the slice, arena[offsets[i] :][: sizes[i]], into images[i].
+
+        ids name the random numbers. codes[i] becomes GOOD or CORRUPT (images[i] is then undefined).
+        Returns the reason of every corrupt one, by its position. The GIL is free but for the slow path.
+        """
+        self._pipeline.run(scratch, arena, offsets, sizes, ids, seed, epoch, images, codes)
+        reasons = dict(scratch.messages)
+        for i in np.flatnonzero(codes == OTHER_DECODER).tolist():
+            encoded = arena.data[int(offsets[i]) : int(offsets[i]) + int(sizes[i])]
+            reason = self._run_slowly(scratch, encoded, ids[i : i + 1], seed, epoch, images[i : i + 1])
+            codes[i] = GOOD if reason is None else CORRUPT
+            if reason is None:
+                del reasons[i]
+            else:
+                reasons[i] = reason
+        return reasons
+
+    def run_pixels(
+        self,
+        scratch: _core.Scratch,
+        pixels: NDArray[np.uint8],
+        rows: NDArray[np.uint64],
+        seed: int,
+        epoch: int,
+        images: NDArray[Any],
+    ) -> None:
+        """The same for pictures in memory: pixels uint8[n, h, w, 1 or 3]; images[i] is made of pixels[rows[i]].
+
+        A row is also the sample id. Raises ValueError where a crop does not fit.
+        """
+        if pixels.shape[3] == 3:
+            self._pipeline.run_pixels(scratch, pixels, rows, rows, seed, epoch, images)
+            return
+        colours = np.repeat(pixels[rows], 3, axis=3)
+        places = np.arange(len(rows), dtype=np.uint64)
+        if not self._gray:
+            self._pipeline.run_pixels(scratch, colours, places, rows, seed, epoch, images)
+            return
+        shape = list(images.shape)
+        shape[self._channel_axis] = 3
+        made = np.empty(shape, self.dtype)
+        self._pipeline.run_pixels(scratch, colours, places, rows, seed, epoch, made)
+        images[...] = made.take([0], axis=self._channel_axis)
+
+    def _run_slowly(
+        self,
+        scratch: _core.Scratch,
+        encoded: memoryview,
+        ids: NDArray[np.uint64],
+        seed: int,
+        epoch: int,
+        images: NDArray[Any],
+    ) -> str | None:
+        """One picture by way of Pillow; returns why it cannot be had, or None."""
+        try:
+            pixels = decode_by_pillow(encoded)
+            self._pipeline.run_pixels(scratch, pixels[None], np.zeros(1, np.uint64), ids, seed, epoch, images)
+        except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+            return str(error) or type(error).__name__
+        return None
+
+
+def decode_by_pillow(encoded: bytes | memoryview) -> NDArray[np.uint8]:
+    """The picture as Pillow's convert("RGB") has it: uint8[h, w, 3]. Raises what Pillow raises."""
+    with Image.open(io.BytesIO(encoded), formats=_FORMATS) as picture:
+        return np.array(picture.convert("RGB"))
+
+
+def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise UsageError(f"{name} is {value!r}; give one of {', '.join(choices)}")
