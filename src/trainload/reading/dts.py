@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from isal import isal_zlib
@@ -18,7 +18,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from trainload.errors import FormatError, UsageError
 from trainload.formats.dts import BLOCK_SIZE, DtsHeader
+from trainload.reading.dts_facts import facts_of
+from trainload.reading.findings import Report
 from trainload.reading.sample import Sample
+from trainload.reading.verify_blocks import Decoder
+from trainload.reading.verify_dts import verify_volumes
 from trainload.reading.volumes import Volume, open_volumes, read_tables
 from trainload.storage.file import FileSource
 
@@ -141,6 +145,15 @@ class DtsReader:
         rows = slice(first, end)
         return Block(k, first, data, self.offset_in_block[rows], self.sizes[rows], self.labels[rows])
 
+    def readinto_part(self, k: int, start: int, buffer: Buffer) -> None:
+        """Fill `buffer` with the bytes of block `k` from byte `start` of the block on."""
+        volume, block_start = self._locate(k)
+        volume.source.readinto_at(block_start + start, buffer)
+
+    def path_of_block(self, k: int) -> str:
+        """The file that holds block `k` of the set."""
+        return self._locate(k)[0].source.path
+
     def check_block(self, k: int, data: Buffer) -> None:
         """Raise FormatError where the CRC-32 of block `k`'s 16 MB is not the one that the file carries, if it does."""
         if self.block_crcs is None:
@@ -191,6 +204,14 @@ class DtsReader:
             Volume(FileSource(volume.source.path), volume.header, volume.extension) for volume in self._volumes
         )
         return copy
+
+    def facts(self) -> dict[str, Any]:
+        """What `trainload info` shows, as JSON values."""
+        return facts_of(self, self._volumes)
+
+    def verify(self, *, decode: Decoder | None = None, decode_all: bool = False, jobs: int = 1) -> Report:
+        """Check every byte of the files, as `trainload verify` does; damage is in the Report, not raised."""
+        return verify_volumes(self.paths, decode=decode, decode_all=decode_all, jobs=jobs)
 
     def close(self) -> None:
         """Close the files; closing twice is fine. Buffers and views that were handed out stay valid."""
