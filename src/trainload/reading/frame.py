@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from isal import isal_zlib
@@ -13,12 +13,21 @@ from trainload.errors import FormatError, SampleError
 from trainload.formats.hyperframe import CODEC_MASK, FRAME_ENCRYPTED, HARDWARE_TIME, KEY_FRAME, LATE, SHUFFLED
 from trainload.formats.hyperframe_streams import StreamInfo
 from trainload.reading.aligned import aligned_buffer
-from trainload.reading.hyperframe_file import HyperframeFile
 from trainload.reading.pictures import PICTURE_ENCODINGS, decode_picture
 
 _NOT_AS_IT_IS = CODEC_MASK | SHUFFLED | FRAME_ENCRYPTED
 
 Entry = tuple[int, int, int, int, int, int, int]  # one index entry as numbers, in the order of the record
+
+
+class PayloadFile(Protocol):
+    """What frames are read from: a finished file, or one that is still being written."""
+
+    path: str
+    checks_frames: bool  # compare each payload's CRC-32
+    unpacks_frames: bool  # codec bits mean something
+
+    def read(self, offset: int, size: int) -> memoryview: ...
 
 
 class Frame(NamedTuple):
@@ -76,7 +85,7 @@ class Frame(NamedTuple):
             ) from error  # fmt: skip
 
 
-def open_frame(entry: Entry, stored: memoryview, info: StreamInfo, file: HyperframeFile) -> Frame:
+def open_frame(entry: Entry, stored: memoryview, info: StreamInfo, file: PayloadFile) -> Frame:
     """The frame of an index entry of `file` whose stored bytes were read: checked if the file is, and unpacked.
 
     Raises FormatError for a CRC-32 that does not match and for a payload that does not unpack.

@@ -22,6 +22,7 @@ from trainload.formats.hyperframe_sections import Drop
 from trainload.formats.hyperframe_streams import StreamInfo
 from trainload.reading.decoders import decode_forward
 from trainload.reading.frame import Entry, Frame, open_frame
+from trainload.reading.hyperframe_facts import hyperframe_facts
 from trainload.reading.hyperframe_file import HyperframeFile
 from trainload.reading.parts import find_parts, join_streams
 from trainload.reading.runs import MAX_RUN_BYTES, Runs, plan_stretches
@@ -93,7 +94,7 @@ class HyperframeReader:
 
     @cached_property
     def windows(self) -> WindowSequence:
-        """All windows: len, `[k]`, `[k0:k1]` and `(k0, k1)` by one read, iteration with reads of up to 16 MB."""
+        """All windows: len, `[k]`, `[k0:k1]` and `(k0, k1)` by one read, iteration with reads of up to 8 MB."""
         return WindowSequence(self.files, self.infos)
 
     @cached_property
@@ -236,7 +237,7 @@ class HyperframeReader:
         return list(self.iter_range(stream, start_ns, end_ns))
 
     def iter_range(self, stream: Stream, start_ns: int, end_ns: int) -> Iterator[Frame]:
-        """The same frames one by one, reading up to 16 MB ahead."""
+        """The same frames one by one, reading up to 8 MB ahead."""
         frames = self._stream(stream)
         first, last = frames.between(start_ns, end_ns)
         while first < last:
@@ -270,6 +271,10 @@ class HyperframeReader:
                     end_ns is None or frame.timestamp_ns < end_ns
                 ):
                     yield frame
+
+    def facts(self) -> dict[str, Any]:
+        """What the recording holds, measured, as JSON values: the content of `trainload info`."""
+        return hyperframe_facts(self)
 
     # Its life.
 

@@ -9,11 +9,10 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 from trainload.formats.hyperframe import ALIGNMENT
-from trainload.reading.frame import Entry
-from trainload.reading.hyperframe_file import HyperframeFile
+from trainload.reading.frame import Entry, PayloadFile
 
 MAX_GAP_BYTES = 64 << 10  # unwanted bytes that one read may carry between two wanted frames
-MAX_RUN_BYTES = 16 << 20  # of a read that joins frames; a window and a single frame may be larger
+MAX_RUN_BYTES = 8 << 20  # of a read that joins frames; a window and a single frame may be larger
 
 
 class Runs:
@@ -21,7 +20,7 @@ class Runs:
 
     __slots__ = ("_buffers", "_file", "_starts")
 
-    def __init__(self, file: HyperframeFile, stretches: Sequence[tuple[int, int]]) -> None:
+    def __init__(self, file: PayloadFile, stretches: Sequence[tuple[int, int]]) -> None:
         """Reads each (start, end) of `stretches`, ascending and apart, by one read. Raises FormatError past the end."""
         self._file = file
         self._starts: list[int] = []

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from trainload.formats.hyperframe import Index
 from trainload.formats.hyperframe_streams import StreamInfo
-from trainload.reading.frame import Entry, Frame, open_frame
-from trainload.reading.hyperframe_file import HyperframeFile
+from trainload.reading.frame import Entry, Frame, PayloadFile, open_frame
 from trainload.reading.runs import Runs
 
 
@@ -22,7 +21,7 @@ class Window(Mapping[str, tuple[Frame, ...]]):
     __slots__ = ("_bytes", "_entries", "_file", "_frames", "_infos", "end_ns", "number", "start_ns")
 
     def __init__(
-        self, number: int, start_ns: int, end_ns: int, file: HyperframeFile, infos: Mapping[str, StreamInfo],
+        self, number: int, start_ns: int, end_ns: int, file: PayloadFile, infos: Mapping[str, StreamInfo],
         entries: dict[str, Index], data: Runs,
     ) -> None:  # fmt: skip
         self.number = number

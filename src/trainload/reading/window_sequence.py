@@ -55,7 +55,7 @@ class WindowSequence:
     def between(
         self, start_ns: int | None, end_ns: int | None, streams: Sequence[str] | None = None
     ) -> Iterator[Window]:
-        """The windows that touch start_ns <= time < end_ns, in order, several per read, up to 16 MB at once."""
+        """The windows that touch start_ns <= time < end_ns, in order, several per read, up to 8 MB at once."""
         k = 0 if start_ns is None else int(np.searchsorted(self.ends, start_ns))
         last = len(self) if end_ns is None else int(np.searchsorted(self.starts, end_ns))
         while k < last:
@@ -112,7 +112,7 @@ class WindowSequence:
         return found
 
     def _group_end(self, k: int) -> int:
-        """The end of a group of windows from `k` that one read of about 16 MB brings, at least one window."""
+        """The end of a group of windows from `k` that one read of about 8 MB brings, at least one window."""
         part = int(np.searchsorted(self._first, k, "right")) - 1
         local = k - self._first[part]
         sizes = self._files[part].windows.extent_size[local : local + 256].cumsum()
