@@ -18,10 +18,12 @@ __version__ = "0.1.0"
 _HOMES: dict[str, str] = {
     "ArrayStreams": "trainload.aligning.streams",
     "AutoAugment": "trainload.imaging.ops",
+    "BufferPair": "trainload.loading.buffers",
     "CenterCrop": "trainload.imaging.ops",
     "ColorJitter": "trainload.imaging.ops",
     "CutMix": "trainload.imaging.mixing",
     "GaussianBlur": "trainload.imaging.ops",
+    "ImageLoader": "trainload.loading.loader",
     "Interpolate": "trainload.aligning.match",
     "Interval": "trainload.aligning.match",
     "MixUp": "trainload.imaging.mixing",

@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trainload._core import Scratch
 from trainload.errors import SampleError
 from trainload.imaging.decode import PictureDecoder
+from trainload.imaging.mixing import BatchContext
+from trainload.imaging.split import run_batch_ops, split_ops
 from trainload.loading.buffers import new_arena
 from trainload.loading.fills import Fill
 from trainload.loading.reads import plan_reads
@@ -42,31 +45,42 @@ class SampleDecoder:
         self._replace = replace
         self._with_ids = with_ids
         self._stats = stats
-        self._pictures = PictureDecoder(ops, out=out, layout=layout, dct_scale=dct_scale)
+        split = split_ops(ops)
+        self._batch_ops = split.batch
+        shape = None if samples.pixels is None else samples.pixels.shape[1:]
+        self._pictures = PictureDecoder(ops, out=out, layout=layout, dct_scale=dct_scale, array_shape=shape)
         self.picture_shape = self._pictures.shape
         self.dtype = self._pictures.dtype
+        self._layout = layout or ("NHWC" if self.dtype == np.uint8 else "NCHW")
+        self._gathers = not split.core and self.dtype == np.uint8 and self.picture_shape == shape
         self.scratch_bytes = 16 << 20  # one thread, for pictures of ordinary size
 
-    def new_scratch(self) -> object:
+    def new_scratch(self) -> Scratch:
         """What one thread keeps from picture to picture."""
         return self._pictures.new_scratch()
 
-    def decode(self, scratch: object, fill: Fill | None, job: BatchJob, first: int, end: int) -> None:
+    def decode(self, scratch: Scratch, fill: Fill | None, job: BatchJob, first: int, end: int) -> None:
         """Decode samples [first:end] of the batch into its images; bad ones get a code and a reason."""
-        ids = job.ids[first:end]
-        images, codes = job.images[first:end], job.codes[first:end]
-        if fill is None:
-            return self._decode_pixels(scratch, job, first, end)
-        rows = fill.plan.find(ids)
+        ids, images = job.ids[first:end], job.images[first:end]
         places = self._samples.places
-        assert places is not None
+        if fill is None or places is None:
+            self._take_pixels(scratch, ids, job, images)
+            return
+        offsets = fill.take(fill.plan.find(ids))
+        sizes = places.size[ids].astype(np.uint64)
         reasons = self._pictures.run(
-            scratch, fill.arena, fill.take(rows), places.size[ids].astype(np.uint64), ids.astype(np.uint64),
-            job.seed, job.epoch, images, codes,
+            scratch, fill.arena, offsets, sizes, ids.astype(np.uint64), job.seed, job.epoch, images,
+            job.codes[first:end],
         )  # fmt: skip
-        for n, reason in reasons.items():
-            job.reasons[first + n] = reason
-        return None
+        job.reasons.update({first + n: reason for n, reason in reasons.items()})
+
+    def _take_pixels(self, scratch: Scratch, ids: NDArray[np.int64], job: BatchJob, images: NDArray[Any]) -> None:
+        pixels = self._samples.pixels
+        assert pixels is not None
+        if self._gathers:
+            np.take(pixels, ids, axis=0, out=images)
+        else:
+            self._pictures.run_pixels(scratch, pixels, ids.astype(np.uint64), job.seed, job.epoch, images)
 
     def finish(self, job: BatchJob) -> None:
         """Make the output of a batch whose slices are all decoded. Raises SampleError for the first damaged picture."""
@@ -76,7 +90,12 @@ class SampleDecoder:
             if not self._replace:
                 raise error
             self._replace_damaged(job, damaged, error)
-        job.output = (job.images, job.labels, job.ids) if self._with_ids else (job.images, job.labels)
+        images: Any = job.images
+        labels: Any = job.labels
+        if self._batch_ops:
+            context = BatchContext(job.seed, job.epoch, job.ids, self._layout)
+            images, labels = run_batch_ops(self._batch_ops, images, labels, context)
+        job.output = (images, labels, job.ids) if self._with_ids else (images, labels)
 
     def _error(self, job: BatchJob, n: int) -> SampleError:
         sample = int(job.ids[n])
@@ -120,10 +139,3 @@ class SampleDecoder:
                 fill.read(self._samples.pictures, k, verify=True)
         self.decode(self.new_scratch(), fill, job, 0, len(ids))
         return job
-
-    def _decode_pixels(self, scratch: object, job: BatchJob, first: int, end: int) -> None:
-        assert self._samples.pixels is not None
-        ids = job.ids[first:end]
-        self._pictures.run_pixels(
-            scratch, self._samples.pixels, ids.astype(np.uint64), job.seed, job.epoch, job.images[first:end]
-        )

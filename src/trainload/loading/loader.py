@@ -37,6 +37,8 @@ class ImageLoader:
     The order (docs/order.md) and every augmentation depend on (seed, epoch, sample) alone, not on threads or ranks.
     Breaking out of the `for` ends the threads; the arenas stay for the next epoch until `close()` or the loader goes.
 
+    picture_shape, dtype: of one picture of a batch. mode, mode_reason: what was chosen, and why. dataset: the reader.
+
     ds: what `trainload.open` gives, or a path. ops: operations per picture, then callables per batch.
     mode: "fully" (all in memory), "partial" (two buffers of prefetch_factor x io_workers blocks), "auto".
     shuffle: "full", "group" (blocks, then samples inside a buffer), "none"; "auto" is "none" for a set packed as
@@ -86,6 +88,7 @@ class ImageLoader:
             raise UsageError(f"seed {seed} is not in 0 .. 2^64 - 1")
         self.dataset, self._set = open_set(ds)
         self.batch_size = batch_size
+        self.last = last
         self.workers = workers or usable_cpus()
         self.stats = LoaderStats()
         self.rank, self.world_size = find_rank(rank, world_size)
@@ -95,6 +98,8 @@ class ImageLoader:
             self._set, ops, out=out, layout=layout, dct_scale=dct_scale, replace=on_error == "replace",
             with_ids=with_ids, stats=self.stats,
         )  # fmt: skip
+        self.picture_shape = self._decoder.picture_shape
+        self.dtype = self._decoder.dtype
         choice = self._choose_mode(mode)
         self.mode, self.mode_reason = choice
         kind = _shuffle_kind(shuffle, weights is not None, self._set.is_training, choice.mode, self._set.has_blocks)
@@ -102,7 +107,7 @@ class ImageLoader:
         self._resident: Fill | None = None
         self._pair = buffers or BufferPair()
         self._owns_pair = buffers is None
-        self._pool = BatchPool((batch_size, *self._decoder.picture_shape), self._decoder.dtype, prefetch + 2)
+        self._pool = BatchPool((batch_size, *self.picture_shape), self.dtype, prefetch + 2)
         self._next = self._here = (0, 0)  # (epoch, position) where the next iterator starts, and where we are
         self._newest = 0  # number of the newest iterator
         self._closed = False
@@ -200,7 +205,7 @@ class ImageLoader:
             shared = "" if self._owns_pair else " (shared)"
             buffers |= {f"buffer A{shared}": size, f"buffer B{shared}": size}
         arrays = self._options["prefetch"] + 2
-        picture = int(np.prod(self._decoder.picture_shape)) * self._decoder.dtype.itemsize
+        picture = int(np.prod(self.picture_shape)) * self.dtype.itemsize
         buffers[f"{arrays} batch arrays"] = arrays * self.batch_size * picture
         buffers[f"scratch of {self.workers} decode workers"] = self.workers * self._decoder.scratch_bytes
         buffers["orders and tables"] = 8 * (4 * len(self._selection) + 8 * len(self._set.labels))

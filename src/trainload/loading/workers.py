@@ -63,10 +63,10 @@ class Slice:
 class Decoder(Protocol):
     """What turns samples into pictures; one object for all threads."""
 
-    def new_scratch(self) -> object:
+    def new_scratch(self) -> Any:
         """What one thread needs for itself."""
 
-    def decode(self, scratch: object, fill: Fill | None, job: BatchJob, first: int, end: int) -> None:
+    def decode(self, scratch: Any, fill: Fill | None, job: BatchJob, first: int, end: int) -> None:
         """Write job.images and job.codes [first:end]; `fill` holds the samples' bytes (None: the set is in memory)."""
 
     def finish(self, job: BatchJob) -> None:
