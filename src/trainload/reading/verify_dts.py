@@ -117,7 +117,7 @@ def _conclude(path: str, region: Region, results: list[BlockResult], *, decode_a
     wrong_crc = header is not None and crc != header.crc_code
     first = _first_samples(region, results)
     for result in results:
-        found = [*result.findings, *_damage_of(path, region, result, first)]
+        found = [*_damage_of(path, region, result, first), *result.findings]
         for finding in found + (result.suspicions if wrong_crc else []):
             yield _name_sample(finding, first[result.k], region.extension)
     if header is None:

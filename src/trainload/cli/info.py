@@ -1,0 +1,44 @@
+"""`trainload info`: what a file, a set or a folder says about itself, without reading its pictures."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from trainload.cli.app import app
+from trainload.reading.open import open as open_any
+
+MAX_ITEMS = 8  # of a list, on a terminal; --json shows all
+
+
+@app.command()
+def info(
+    paths: Annotated[
+        list[str],
+        typer.Argument(metavar="PATH...", help="A file, all volumes of a set, a quoted pattern, or a folder."),
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the facts as JSON on stdout.")] = False,
+) -> None:
+    """Show all facts of a data set or recording."""
+    with open_any(paths if len(paths) > 1 else paths[0]) as reader:
+        facts = reader.facts()
+    if as_json:
+        typer.echo(json.dumps(facts, indent=1))
+        return
+    table = Table(show_header=False, box=None, pad_edge=False)
+    for name, value in facts.items():
+        table.add_row(name.replace("_", " "), _to_text(value))
+    Console(highlight=False, markup=False).print(table, soft_wrap=True)
+
+
+def _to_text(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_to_text(item)}" for key, item in value.items())
+    if isinstance(value, list):
+        shown = ", ".join(_to_text(item) for item in value[:MAX_ITEMS])
+        return shown if len(value) <= MAX_ITEMS else f"{shown}, ... ({len(value):,})"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
