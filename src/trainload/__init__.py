@@ -22,8 +22,10 @@ _HOMES: dict[str, str] = {
     "CenterCrop": "trainload.imaging.ops",
     "ColorJitter": "trainload.imaging.ops",
     "CutMix": "trainload.imaging.mixing",
+    "Follower": "trainload.reading.follow",
     "GaussianBlur": "trainload.imaging.ops",
     "ImageLoader": "trainload.loading.loader",
+    "HyperframeReader": "trainload.reading.hyperframe",
     "Interpolate": "trainload.aligning.match",
     "Interval": "trainload.aligning.match",
     "MixUp": "trainload.imaging.mixing",
@@ -41,6 +43,7 @@ _HOMES: dict[str, str] = {
     "Resize": "trainload.imaging.ops",
     "align": "trainload.aligning.pairs",
     "open": "trainload.reading.open",
+    "register_decoder": "trainload.reading.decoders",
 }
 
 __all__ = ["FormatError", "SampleError", "TrainloadError", "UsageError", "__version__"]

@@ -23,25 +23,29 @@ HYPERFRAME_MAGIC = b"HFRM"
 
 
 def open(path: AnyPath | Sequence[AnyPath]) -> DtsReader | ArrayReader | FolderReader | HyperframeReader:
-    """The reader for one file, all volumes of a set (a list or a pattern such as "train-*.dts"), or a class folder.
+    """The reader for one file, all volumes of a set (a list or a pattern such as "train-*.dts"), or a folder.
 
-    DtsReader for pictures in blocks, ArrayReader for MNIST and CIFAR, HyperframeReader for recordings, FolderReader for
-    a folder of class folders. Raises FormatError for bytes that are none of these, UsageError for a pattern that
+    DtsReader for pictures in blocks, ArrayReader for MNIST and CIFAR, HyperframeReader for recordings (one file, a
+    list, or a folder of its parts), FolderReader for a folder of class folders. Raises FormatError for bytes that are none of these, UsageError for a pattern that
     matches nothing, OSError where the system cannot open a file.
     """
     paths = find_files(path)
     if len(paths) == 1 and Path(paths[0]).is_dir():
-        return FolderReader(paths[0])
+        return _open_recording(paths) if any(Path(paths[0]).glob("*.hfr")) else FolderReader(paths[0])
     kind = read_kind(paths[0])
     if kind == IMAGENET:
         return DtsReader(paths)
-    if len(paths) > 1:
-        raise UsageError(f"only the volumes of a picture set open together; {paths[0]} is none of them")
     if kind == "HFRM":
-        from trainload.reading.hyperframe import HyperframeReader
-
-        return HyperframeReader(paths[0])
+        return _open_recording(paths)
+    if len(paths) > 1:
+        raise UsageError(f"only volumes of a picture set or parts of a recording open together, not {paths[0]}")
     return ArrayReader(paths[0])
+
+
+def _open_recording(paths: Sequence[str]) -> HyperframeReader:
+    from trainload.reading.hyperframe import HyperframeReader
+
+    return HyperframeReader(paths[0] if len(paths) == 1 else paths)
 
 
 def find_files(path: AnyPath | Sequence[AnyPath]) -> list[str]:
