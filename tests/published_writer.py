@@ -1,4 +1,4 @@
-"""The sample writer of the published text, written down from it: appends frames, sorts nothing, IndexSize as 4 bytes."""
+"""The sample writer of the published text, written down from it: sorts nothing, packs IndexSize as 4 bytes."""
 
 from __future__ import annotations
 

@@ -12,8 +12,8 @@ _TEXT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ns|us|µs|ms|s|min|h)\s*")
 MAX_DURATION_NS = (1 << 63) - 1
 
 
-def duration_ns(value: str | int, *, what: str = "a duration") -> int:
-    """Whole nanoseconds, at least 1, of "100ms" or of an int that already counts nanoseconds.
+def duration_ns(value: str | int, *, what: str = "a duration", least: int = 1) -> int:
+    """Whole nanoseconds, at least `least`, of "100ms" or of an int that already counts nanoseconds.
 
     Raises UsageError, naming `what`, for anything else.
     """
@@ -24,6 +24,6 @@ def duration_ns(value: str | int, *, what: str = "a duration") -> int:
         if match is None:
             raise UsageError(f'{what} is written like "100ms", "2s" or as whole nanoseconds, not {value!r}')
         nanoseconds = round(Fraction(match[1]) * _UNIT_NS[match[2]])
-    if not 1 <= nanoseconds <= MAX_DURATION_NS:
-        raise UsageError(f"{what} must be between 1 ns and 292 years, not {value!r}")
+    if not least <= nanoseconds <= MAX_DURATION_NS:
+        raise UsageError(f"{what} must be between {least} ns and 292 years, not {value!r}")
     return nanoseconds

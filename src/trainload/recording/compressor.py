@@ -104,5 +104,5 @@ def _encode(window: EncodedWindow, places: list[int]) -> None:
     for place in places:
         frame, encoding = window.frames[place], window.encodings[place]
         assert encoding is not None
-        stored, flags = encode_payload(frame.stored, encoding.codec, encoding.level, encoding.element_size)
+        stored, flags = encode_payload(bytes(frame.stored), encoding.codec, encoding.level, encoding.element_size)
         window.frames[place] = frame._replace(stored=stored, flags=frame.flags | flags)

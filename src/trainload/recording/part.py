@@ -52,7 +52,7 @@ class StoredFrame(NamedTuple):
     stream_id: int
     flags: int
     stream_index: int
-    stored: bytes
+    stored: bytes | memoryview
     receive_ns: int = 0
     duration_ns: int = 0
 
@@ -84,7 +84,7 @@ class Part:
         self.synced_windows = 0
         self.frames = 0
         self.size = hfrm.HEADER_BYTES  # the next record goes here; after finalize() the size of the file
-        self.end_ns = -1  # the end of the last window written
+        self.start_ns = self.end_ns = -1  # of the first and the last window written
         self.failed = False  # the system refused a write or a sync
         self._streams: dict[int, StreamInfo] = {}
         self._streams_changed = True
@@ -119,7 +119,7 @@ class Part:
         record_size = RECORD_HEAD_BYTES + len(frames) * hfrm.INDEX_ENTRY_BYTES + len(side_bytes) + RECORD_TAIL.size
         place = hfrm.align(self.size + record_size)
         rows: list[bytes] = []
-        buffers = [b"", _ZEROS[place - self.size - record_size]]
+        buffers: list[bytes | memoryview] = [b"", _ZEROS[place - self.size - record_size]]
         flags = 0
         for time, stream_id, frame_flags, number, stored, _, _ in frames:
             size = len(stored)
@@ -138,6 +138,8 @@ class Part:
         self._keep_side(side, len(frames))
         self._flags |= hfrm.COMPRESSED if flags & hfrm.CODEC_MASK else 0
         self._streams_changed = self._drops_changed = False
+        if self.windows == 0:
+            self.start_ns = start_ns
         self.windows += 1
         self.frames += len(frames)
         self.end_ns = end_ns
@@ -184,7 +186,7 @@ class Part:
         text = f"{error.strerror or error}; safe are {what}{until}: trainload recover {self.tmp_path} {self.path}"
         return OSError(error.errno, text, os.fspath(self.tmp_path))
 
-    def _append(self, buffers: list[bytes], end: int) -> None:
+    def _append(self, buffers: Sequence[bytes | memoryview], end: int) -> None:
         try:
             self._file.write_vector_at(self.size, buffers)
         except OSError:

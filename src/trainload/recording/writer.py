@@ -5,48 +5,32 @@ Frames go through the window cutter (windows.py), the compressor (compressor.py)
 
 from __future__ import annotations
 
-import operator
 import os
-import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import DTypeLike
 
 from trainload.errors import UsageError
 from trainload.formats.durations import duration_ns as parse_duration
-from trainload.formats.hyperframe import KEY_FRAME, LATE, MAX_FRAME_BYTES, MAX_TIMESTAMP_NS, PACKED
+from trainload.formats.hyperframe import LATE
 from trainload.formats.hyperframe_sections import Drop
 from trainload.formats.hyperframe_streams import StreamInfo
-from trainload.recording.compressor import Compressor, EncodedWindow, Encoding
-from trainload.recording.part import OpenFile, Part, StoredFrame, keep_tmp
+from trainload.recording.compressor import Compressor, EncodedWindow
+from trainload.recording.frames import PendingFrame, pending_frame, stored_frames
+from trainload.recording.part import OpenFile, Part, keep_tmp
 from trainload.recording.streams import OpenStream, StreamSet
 from trainload.recording.windows import CutWindow, WindowCutter
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-_MAX_U32 = (1 << 32) - 1
-_TIME = struct.Struct("<Q")
-
-
-class _Pending(NamedTuple):
-    """One frame (or one sample of a packed stream) that waits for its window to close."""
-
-    stream: OpenStream
-    timestamp_ns: int
-    payload: bytes
-    flags: int
-    stream_index: int
-    receive_ns: int
-    duration_ns: int
-
 
 @dataclass(frozen=True, slots=True)
 class WriteSummary:
-    """What a finished file holds. bytes_in: payload as given; file_bytes: size of the file; late: frames by stream."""
+    """What a finished file holds. bytes_in: payload as given. late: late frames by stream, since the recording began."""
 
     path: str
     frames: int
@@ -78,15 +62,22 @@ class HyperframeWriter:
         open_file: OpenFile = keep_tmp,
     ) -> None:
         window_ns = parse_duration(window, what="window")
-        lateness_ns = window_ns if lateness is None else 0 if lateness == 0 else parse_duration(lateness)
+        lateness_ns = window_ns if lateness is None else parse_duration(lateness, what="lateness", least=0)
         self._streams = StreamSet()
-        self._cutter: WindowCutter[_Pending] = WindowCutter(window_ns, lateness_ns)
+        self._cutter: WindowCutter[PendingFrame] = WindowCutter(window_ns, lateness_ns)
         self._compressor = Compressor(threads)
         self._drops: list[Drop] = []
+        self._bytes_in = 0
         self._open_file = open_file
         self._overwrite = overwrite
         self._meta = meta
-        self._part: Part | None = self._open(path)
+        self.last_part = self._open(path)  # the file being written, or the one that was
+        self._part: Part | None = self.last_part
+
+    @property
+    def open_streams(self) -> list[OpenStream]:
+        """The declared streams with their counters."""
+        return list(self._streams)
 
     @property
     def streams(self) -> dict[str, StreamInfo]:
@@ -151,32 +142,32 @@ class HyperframeWriter:
         Raises UsageError, with nothing written, for an unknown stream, a number that does not fit, a payload over
         4 GiB - 1, or a packed sample of another size; OSError, saying what is safe, where the system fails.
         """
+        self.part  # noqa: B018 - raises after the end
+        self.take(self.prepare(stream, timestamp_ns, payload, key_frame, receive_ns, duration_ns, stream_index))
+
+    def prepare(
+        self,
+        stream: int | str,
+        timestamp_ns: int,
+        payload: Buffer,
+        key_frame: bool,
+        receive_ns: int,
+        duration_ns: int,
+        stream_index: int | None,
+    ) -> PendingFrame:
+        """The first half of `append`: check everything, copy the payload, count the stream's index on."""
         found = self._streams.find(stream)
-        data = payload if type(payload) is bytes else _copied(payload)
-        number = found.next_index if stream_index is None else stream_index
-        if not (
-            type(timestamp_ns) is type(number) is type(receive_ns) is type(duration_ns) is int
-            and 0 <= timestamp_ns <= MAX_TIMESTAMP_NS
-            and 0 <= receive_ns <= MAX_TIMESTAMP_NS
-            and 0 <= duration_ns <= _MAX_U32
-            and 0 <= number <= _MAX_U32
-            and len(data) <= MAX_FRAME_BYTES
-            and (not found.sample_bytes or len(data) == found.sample_bytes)
-            and self._part is not None
-        ):
-            timestamp_ns, number, receive_ns, duration_ns = self._checked(
-                found, data, timestamp_ns, number, receive_ns, duration_ns
-            )
-        flags = found.flags | KEY_FRAME if key_frame else found.flags
-        if timestamp_ns <= self._cutter.taken_to_ns:
-            flags |= LATE
-            found.late += 1
-        found.frames += 1
-        found.bytes += len(data)
-        if not found.sample_bytes:
-            found.next_index = number + 1
-        item = _Pending(found, timestamp_ns, data, flags, number, receive_ns, duration_ns)
-        if self._cutter.push(timestamp_ns, item):
+        return pending_frame(found, timestamp_ns, payload, key_frame, receive_ns, duration_ns, stream_index)
+
+    def take(self, frame: PendingFrame) -> None:
+        """The second half of `append`: into its window; windows that this closes are written."""
+        stream = frame.stream
+        stream.frames += 1
+        stream.bytes += len(frame.payload)
+        if frame.timestamp_ns <= self._cutter.taken_to_ns:
+            stream.late += 1
+            frame = frame._replace(flags=frame.flags | LATE)
+        if self._cutter.push(frame.timestamp_ns, frame):
             self._close(self._cutter.cut())
 
     def set_drops(self, drops: list[Drop]) -> None:
@@ -202,7 +193,7 @@ class HyperframeWriter:
     def roll(self, path: str | os.PathLike[str]) -> WriteSummary:
         """Finish this file and go on in a new one at `path`, with the same streams; open windows go to the new file."""
         summary = self._finish_part()
-        self._part = self._open(path)
+        self._part = self.last_part = self._open(path)
         return summary
 
     def finalize(self) -> WriteSummary:
@@ -213,6 +204,11 @@ class HyperframeWriter:
             return self._finish_part()
         finally:
             self._compressor.close()
+
+    def finish_now(self) -> WriteSummary:
+        """Finish the file with the windows that are written; what is still open is lost. For a disk that is full."""
+        self._compressor.close()
+        return self._finish_part()
 
     def abort(self) -> None:
         """Give up: remove the unfinished file. After the end this does nothing."""
@@ -254,76 +250,20 @@ class HyperframeWriter:
         self.write_closed()
         self._part = None
         table = part.finalize()
-        counted = list(self._streams)
-        return WriteSummary(
-            os.fspath(part.path), part.frames, len(table), sum(stream.bytes for stream in counted), part.size,
-            {stream.info.name: stream.late for stream in counted if stream.late}, tuple(self._streams.warnings),
+        summary = WriteSummary(
+            os.fspath(part.path), part.frames, len(table), self._bytes_in, part.size,
+            {stream.info.name: stream.late for stream in self._streams if stream.late}, tuple(self._streams.warnings),
         )  # fmt: skip
+        self._bytes_in = 0
+        return summary
 
-    def _close(self, windows: Iterable[CutWindow[_Pending]]) -> None:
+    def _close(self, windows: Iterable[CutWindow[PendingFrame]]) -> None:
         for window in windows:
-            frames, encodings = _stored_frames(window.items)
+            frames, encodings = stored_frames(window.items)
+            self._bytes_in += sum(len(item.payload) for item in window.items)
             self._compressor.submit(window.start_ns, window.end_ns, frames, encodings)
         for ready in self._compressor.finished():
             self._write(ready)
 
     def _write(self, window: EncodedWindow) -> None:
         self.part.write_window(window.start_ns, window.end_ns, window.frames)
-
-    def _checked(self, stream: OpenStream, data: bytes, *numbers: Any) -> tuple[int, ...]:
-        """The slow way through `append`'s checks: numpy integers become ints, and what is wrong gets its own error."""
-        self.part  # noqa: B018 - raises after the end
-        checked = []
-        names = ("timestamp_ns", "stream_index", "receive_ns", "duration_ns")
-        limits = (MAX_TIMESTAMP_NS, _MAX_U32, MAX_TIMESTAMP_NS, _MAX_U32)
-        for name, value, most in zip(names, numbers, limits):
-            try:
-                number = operator.index(value)
-            except TypeError:
-                raise UsageError(f"{name} is a whole number, not {value!r}") from None
-            if not 0 <= number <= most:
-                raise UsageError(f"{name} must be from 0 to {most:,}, not {number:,}")
-            checked.append(number)
-        if len(data) > MAX_FRAME_BYTES:
-            raise UsageError(f"a frame holds at most {MAX_FRAME_BYTES:,} bytes (4 GiB - 1), not {len(data):,}")
-        if stream.sample_bytes and len(data) != stream.sample_bytes:
-            raise UsageError(
-                f"stream {stream.info.name!r} packs samples of {stream.sample_bytes} bytes, not {len(data):,}"
-            )
-        return tuple(checked)
-
-
-def _copied(payload: Buffer) -> bytes:
-    try:
-        return memoryview(payload).tobytes()
-    except TypeError:
-        raise UsageError(f"a payload is bytes, an array or another buffer, not {type(payload).__name__}") from None
-
-
-def _stored_frames(items: list[_Pending]) -> tuple[list[StoredFrame], list[Encoding | None]]:
-    """The frames of one window in the order of their timestamps, samples of packed streams joined into one each."""
-    frames: list[StoredFrame] = []
-    encodings: list[Encoding | None] = []
-    packs: dict[tuple[int, int], tuple[int, list[_Pending]]] = {}
-    for item in items:
-        stream, time, payload, flags, number, receive, duration = item
-        if stream.sample_bytes:
-            key = (stream.info.id, flags & LATE)
-            if key in packs:
-                packs[key][1].append(item)
-                continue
-            packs[key] = (len(frames), [item])
-        frames.append(StoredFrame(time, stream.info.id, flags, number, payload, receive, duration))
-        encodings.append(stream.encoding)
-    for place, samples in packs.values():
-        frames[place] = _pack(frames[place], samples)
-    return frames, encodings
-
-
-def _pack(first: StoredFrame, samples: list[_Pending]) -> StoredFrame:
-    stream = samples[0].stream
-    parts: list[bytes] = []
-    for sample in samples:
-        parts += (_TIME.pack(sample.timestamp_ns), sample.payload)
-    number, stream.next_index = stream.next_index, stream.next_index + 1
-    return first._replace(stored=b"".join(parts), flags=first.flags | PACKED, stream_index=number)

@@ -35,7 +35,7 @@ class AtomicFile:
         while done < len(view):
             done += os.pwrite(self._fd, view[done:], offset + done)
 
-    def write_vector_at(self, offset: int, buffers: Sequence[bytes]) -> None:
+    def write_vector_at(self, offset: int, buffers: Sequence[bytes | memoryview]) -> None:
         """Write `buffers` one after the other at `offset`: one system call for 1,024 of them, and no joined copy."""
         for first in range(0, len(buffers), _MOST_BUFFERS):
             batch = buffers[first : first + _MOST_BUFFERS]
