@@ -24,8 +24,9 @@ _HOMES: dict[str, str] = {
     "CutMix": "trainload.imaging.mixing",
     "Follower": "trainload.reading.follow",
     "GaussianBlur": "trainload.imaging.ops",
-    "ImageLoader": "trainload.loading.loader",
     "HyperframeReader": "trainload.reading.hyperframe",
+    "HyperframeWriter": "trainload.recording.writer",
+    "ImageLoader": "trainload.loading.loader",
     "Interpolate": "trainload.aligning.match",
     "Interval": "trainload.aligning.match",
     "MixUp": "trainload.imaging.mixing",
@@ -40,9 +41,11 @@ _HOMES: dict[str, str] = {
     "RandomResizedCrop": "trainload.imaging.ops",
     "RandomRotation": "trainload.imaging.ops",
     "RandomVerticalFlip": "trainload.imaging.ops",
+    "Recorder": "trainload.recording.recorder",
     "Resize": "trainload.imaging.ops",
     "align": "trainload.aligning.pairs",
     "open": "trainload.reading.open",
+    "recover": "trainload.recording.recover",
     "register_decoder": "trainload.reading.decoders",
 }
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class WriteSummary:
-    """What a finished file holds. bytes_in: payload as given. late: late frames by stream, since the recording began."""
+    """What a finished file holds. bytes_in: payload as given. late: late frames by stream, since the start."""
 
     path: str
     frames: int
