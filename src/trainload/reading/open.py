@@ -26,8 +26,8 @@ def open(path: AnyPath | Sequence[AnyPath]) -> DtsReader | ArrayReader | FolderR
     """The reader for one file, all volumes of a set (a list or a pattern such as "train-*.dts"), or a folder.
 
     DtsReader for pictures in blocks, ArrayReader for MNIST and CIFAR, HyperframeReader for recordings (one file, a
-    list, or a folder of its parts), FolderReader for a folder of class folders. Raises FormatError for bytes that are none of these, UsageError for a pattern that
-    matches nothing, OSError where the system cannot open a file.
+    list, or a folder of parts), FolderReader for a folder of class folders. Raises FormatError for bytes that are none
+    of these, UsageError for a pattern that matches nothing, OSError where the system cannot open a file.
     """
     paths = find_files(path)
     if len(paths) == 1 and Path(paths[0]).is_dir():
