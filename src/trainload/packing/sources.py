@@ -31,11 +31,11 @@ Locator = tuple[bytes, int, int]  # path below the root (folders), place in the 
 class FolderFiles:
     """Reads pictures of a folder; pickles as its path."""
 
-    root: str
+    path: str
 
     def read(self, locator: Locator) -> bytes:
         """The whole file. Raises OSError, or FormatError where it is no longer as long as it was."""
-        path = os.fsencode(self.root) + b"/" + locator[0]
+        path = os.fsencode(self.path) + b"/" + locator[0]
         with open(path, "rb") as file:
             data = file.read(locator[2] + 1)
         if len(data) != locator[2]:
@@ -51,6 +51,10 @@ class TarFiles:
 
     def __init__(self, path: str) -> None:
         self._source = FileSource(path)
+
+    @property
+    def path(self) -> str:
+        return self._source.path
 
     def read(self, locator: Locator) -> bytes:
         return self._source.read_at(locator[1], locator[2])
@@ -71,14 +75,14 @@ class Names:
         for name in names:
             blob += name
             ends.append(len(blob))
-        self._blob = bytes(blob)
+        self.blob = bytes(blob)
         self._ends = np.array(ends, np.int64)
 
     def __len__(self) -> int:
         return len(self._ends) - 1
 
     def __getitem__(self, n: int) -> bytes:
-        return self._blob[self._ends[n] : self._ends[n + 1]]
+        return self.blob[self._ends[n] : self._ends[n + 1]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from types import TracebackType
 from typing import NamedTuple, cast
@@ -60,7 +61,14 @@ class Workers:
             for locator in locators:
                 yield result_of(self._job[0], locator, self._job[1])
             return
-        tasks = _tasks(iter(locators))
+        try:
+            yield from self._parallel_results(iter(locators))
+        finally:
+            for worker in self._workers:
+                worker.drain()
+
+    def _parallel_results(self, locators: Iterator[Locator]) -> Iterator[Result]:
+        tasks = _tasks(locators)
         done: dict[int, list[Result]] = {}
         issued, taken = 0, 0
         while True:
@@ -137,6 +145,12 @@ class _Worker:
         if isinstance(results, BaseException):
             raise results
         return self.pending.pop(0), results
+
+    def drain(self) -> None:
+        """Forget what is still in work, so that the next task's reply is the next one; a dead worker has nothing."""
+        with suppress(Exception):
+            while self.pending:
+                self.receive()
 
     def close(self) -> None:
         self.connection.close()

@@ -1,0 +1,71 @@
+"""`pack_images`: a source of pictures in, DTS files out. Checks what was asked for; SetPacker does it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+from trainload.errors import UsageError
+from trainload.formats.limits import MAX_VOLUMES
+from trainload.packing import arrange
+from trainload.packing.set_packer import PackOptions, Progress, SetPacker
+from trainload.packing.sources import open_source
+from trainload.packing.summary import PackSummary
+
+
+def pack_images(
+    src: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    level: int = 3,
+    split: Literal["train", "val"] = "train",
+    reference: bool = False,
+    min_blocks: int | None = None,
+    volumes: int = 1,
+    jobs: int | None = None,
+    seed: int = arrange.REFERENCE_SEED,
+    exif: Literal["ignore", "apply"] = "ignore",
+    oversize: Literal["reencode", "refuse"] = "reencode",
+    on_error: Literal["raise", "skip"] = "raise",
+    check: Literal["markers", "decode"] = "markers",
+    resume: bool = False,
+    progress: Callable[[Progress], None] | None = None,
+) -> PackSummary:
+    """Pack class folders (or a tar of them) into DTS; what was packed, with counts of everything unusual.
+
+    src: class folders, a folder with train/ and val/ (then `out` is a folder and gets train.dts and val.dts), a tar of
+    either, or an ImageNet tar of class tars. level: 0 keeps the source bytes, 1 to 3 shrink (docs/spec/dts.md).
+    split: what the header says of a source without train/ and val/. reference: the genuine exporter's bytes, no
+    restart markers, no extension. min_blocks: of the reference arrangement at level 0; None tries several.
+    volumes: files per set, `<out stem>-0-of-N.dts`. jobs: processes, None for one per core; the bytes do not
+    depend on it.
+    exif: whether levels 1 to 3 turn pictures upright. oversize, on_error: what to do with a picture larger than a block
+    and with one that cannot be used. check: "decode" makes level 0 decode every picture to find hidden damage.
+    resume: go on with what a killed run left in `<out>.tmp`.
+
+    Raises UsageError, SampleError (on_error="raise": the first picture in packing order that cannot be used), OSError.
+    After an error the .tmp file stays for `resume`; the final name never holds half a file.
+    """
+    if level not in (0, 1, 2, 3):
+        raise UsageError(f"there are levels 0 to 3, not {level}")
+    if level == 0 and exif == "apply":
+        raise UsageError("level 0 keeps the source bytes, so EXIF orientation can only be ignored")
+    if min_blocks is not None and (not reference or level != 0 or min_blocks < 1):
+        raise UsageError("a number of blocks to open with belongs to the reference arrangement at level 0")
+    if reference and (volumes != 1 or exif != "ignore"):
+        raise UsageError("the genuine exporter writes one volume and ignores EXIF orientation")
+    if not 1 <= volumes <= MAX_VOLUMES:
+        raise UsageError(f"a set has 1 to {MAX_VOLUMES:,} volumes, not {volumes}")
+    tables = open_source(src, reference=reference)
+    sets = []
+    for name, table in tables.items():
+        options = PackOptions(
+            level, (name or split) == "train", reference, min_blocks, volumes, jobs or os.cpu_count() or 1, seed, exif,
+            oversize, on_error, check, resume,
+        )  # fmt: skip
+        path = Path(out) / f"{name}.dts" if name else Path(out)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        sets.append(SetPacker(table, path, options, progress).pack())
+    return PackSummary(tuple(sets))
