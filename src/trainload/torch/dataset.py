@@ -36,7 +36,7 @@ class ImageDataset(Dataset[tuple[Any, int]]):
     ) -> None:
         if ops is not None and transform is not None:
             raise UsageError("give ops (trainload's) or transform (yours), not both")
-        self._arguments = {"ops": ops, "transform": transform, "seed": seed, "out": out}
+        self._arguments: dict[str, Any] = {"ops": ops, "transform": transform, "seed": seed, "out": out}
         self.reader, self._set = open_set(ds)
         self.classes = list(getattr(self.reader, "class_names", ()))
         self.targets = self._set.labels.tolist()
