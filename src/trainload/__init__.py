@@ -32,6 +32,7 @@ _HOMES: dict[str, str] = {
     "MixUp": "trainload.imaging.mixing",
     "Nearest": "trainload.aligning.match",
     "Normalize": "trainload.imaging.ops",
+    "PackSummary": "trainload.packing.summary",
     "Previous": "trainload.aligning.match",
     "RandAugment": "trainload.imaging.ops",
     "RandomCrop": "trainload.imaging.ops",
@@ -45,6 +46,7 @@ _HOMES: dict[str, str] = {
     "Resize": "trainload.imaging.ops",
     "align": "trainload.aligning.pairs",
     "open": "trainload.reading.open",
+    "pack_images": "trainload.packing.images",
     "recover": "trainload.recording.recover",
     "register_decoder": "trainload.reading.decoders",
 }

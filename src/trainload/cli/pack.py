@@ -1,10 +1,146 @@
-"""`trainload pack`: the verbs that write DTS files."""
+"""`trainload pack images`: class folders or tars of pictures into DTS files. The other pack verbs join `pack_app`."""
 
 from __future__ import annotations
 
+import json
+from enum import StrEnum
+from typing import Annotated
+
 import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as ProgressBar
+from rich.text import Text
 
 from trainload.cli.app import app
+from trainload.errors import UsageError
+from trainload.packing.arrange import REFERENCE_SEED
+from trainload.packing.images import pack_images
+from trainload.packing.kinds import FATES
+from trainload.packing.set_packer import Progress
+from trainload.packing.summary import SetSummary
 
 pack_app = typer.Typer(no_args_is_help=True, help="Write DTS files.")
 app.add_typer(pack_app, name="pack")
+
+
+class Split(StrEnum):
+    train = "train"
+    val = "val"
+
+
+class Exif(StrEnum):
+    ignore = "ignore"
+    apply = "apply"
+
+
+class Oversize(StrEnum):
+    reencode = "reencode"
+    refuse = "refuse"
+
+
+class OnError(StrEnum):
+    raise_ = "raise"
+    skip = "skip"
+
+
+class Check(StrEnum):
+    markers = "markers"
+    decode = "decode"
+
+
+@pack_app.command()
+def images(
+    src: Annotated[str, typer.Argument(metavar="SRC", help="Class folders, train/ and val/ of them, or a tar.")],
+    out: Annotated[str, typer.Argument(metavar="OUT", help="The .dts file; a folder where SRC has train/ or val/.")],
+    level: Annotated[int, typer.Option(min=0, max=3, help="0 keeps the source bytes, 1 to 3 shrink.")] = 3,
+    split: Annotated[Split, typer.Option(help="What a SRC without train/ and val/ is.")] = Split.train,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Processes.", show_default="one per core")] = None,
+    volumes: Annotated[int, typer.Option(min=1, help="Files per set.")] = 1,
+    exif: Annotated[Exif, typer.Option(help="Levels 1 to 3: turn pictures upright as EXIF says?")] = Exif.ignore,
+    oversize: Annotated[Oversize, typer.Option(help="For a picture larger than a block.")] = Oversize.reencode,
+    on_error: Annotated[OnError, typer.Option(help="For a picture that cannot be used.")] = OnError.raise_,
+    check: Annotated[Check, typer.Option(help="Level 0: how to look for damage.")] = Check.markers,
+    seed: Annotated[int, typer.Option(help="Of the order of the pictures.")] = REFERENCE_SEED,
+    reference: Annotated[bool, typer.Option("--reference", help="The genuine exporter's bytes.")] = False,
+    min_blocks: Annotated[str, typer.Option(help="Reference, level 0: blocks to open with, or auto.")] = "auto",
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with what a killed run left.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+) -> None:
+    """Pack a folder of pictures (or a tar of one) into DTS."""
+    console = Console(stderr=True, highlight=False)
+    with _Bar(console) as bar:
+        summary = pack_images(
+            src, out, level=level, split=split.value, reference=reference, min_blocks=_min_blocks(min_blocks),
+            volumes=volumes, jobs=jobs, seed=seed, exif=exif.value, oversize=oversize.value, on_error=on_error.value,
+            check=check.value, resume=resume, progress=bar.show,
+        )  # fmt: skip
+    if as_json:
+        print(json.dumps(summary.facts(), indent=1))
+        return
+    for each in summary.sets:
+        for line in _lines(each, exif):
+            Console(highlight=False).print(line, soft_wrap=True, markup=False)
+
+
+def _min_blocks(text: str) -> int | None:
+    if text == "auto":
+        return None
+    if not text.isdecimal():
+        raise UsageError(f"--min-blocks takes a number or auto, not {text}")
+    return int(text)
+
+
+def _lines(each: SetSummary, exif: Exif) -> list[str]:
+    """The summary of one set for people."""
+    rate = each.pictures / each.seconds if each.seconds else 0.0
+    lines = [
+        ", ".join(each.paths),
+        f"  {each.pictures:,} pictures of {each.classes:,} classes at level {each.level}, {each.refused:,} refused, "
+        f"in {each.seconds:.1f} s ({rate:,.0f} pictures/s)",
+        f"  {each.total_bytes:,} bytes in {each.blocks:,} blocks from {each.source_bytes:,} source bytes; "
+        f"{100 * each.unused_share:.3f} % of the blocks unused, at most {each.max_pictures_per_block:,} pictures each",
+    ]
+    for names in FATES.values():
+        if count := each.kinds.get(names[0]):
+            lines.append(f"  {count:,} {names[0]}: {names[1 if each.level == 0 else 2]}")
+    if each.kinds.get("EXIF orientation"):
+        lines.append(f"  --exif ignore|apply decides on EXIF orientation; it was {exif.value}")
+    if each.ignored:
+        lines.append(f"  {each.ignored:,} files without a picture's name were left out")
+    if not each.genuine_readable:
+        lines.append("  the genuine loader refuses blocks of more than 1,000 pictures; trainload reads them")
+    if not each.paths_stored:
+        lines.append("  source paths are not stored: a genuine file has no place for them, or they did not fit")
+    lines.append(f"  each special picture has a line in {each.report_path}")
+    return lines
+
+
+class _Rate(ProgressColumn):
+    """Pictures per second of this run, what an earlier one did left out."""
+
+    def render(self, task: Task) -> Text:
+        return Text("" if task.speed is None else f"{task.speed:,.0f} pictures/s")
+
+
+class _Bar:
+    """A progress bar on stderr where that is a terminal; it draws when it is told to and starts no thread."""
+
+    def __init__(self, console: Console) -> None:
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn())
+        self._bar = ProgressBar(*columns, console=console, auto_refresh=False, disable=not console.is_terminal)
+        self._tasks: dict[str, int] = {}
+
+    def show(self, progress: Progress) -> None:
+        if progress.path not in self._tasks:
+            self._tasks[progress.path] = self._bar.add_task(
+                progress.path, total=progress.total, completed=progress.resumed
+            )
+        self._bar.update(self._tasks[progress.path], completed=progress.done, refresh=True)  # type: ignore[arg-type]
+
+    def __enter__(self) -> _Bar:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._bar.stop()

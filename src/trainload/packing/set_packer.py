@@ -28,6 +28,7 @@ from trainload.packing.workers import Result, Workers
 from trainload.storage.atomic import AtomicFile
 
 Index = NDArray[np.int64]
+PROGRESS_PICTURES = 64  # between two calls of `progress`
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +230,14 @@ class SetPacker:
         for picture, result in zip(pictures, workers.results(self.table.locator(n) for n in pictures)):
             if result.data is None:
                 self._refuse(picture, result)
+            self._done += 1
+            if self._done % PROGRESS_PICTURES == 0:
+                self._report_progress(min(self._done, len(self.table)))
             yield blocks.Placed(picture, result.data, result.area, result.kinds)
+
+    def _report_progress(self, done: int) -> None:
+        if self.progress:
+            self.progress(Progress(str(self.path), done, len(self.table), self._resumed))
 
     def _refuse(self, picture: int, result: Result) -> None:
         if self.options.on_error == "raise":
@@ -255,13 +263,11 @@ class SetPacker:
             self._count(record)
             for refusal in record.refusals:
                 self._note_refusal(*refusal)
-        self._resumed = self._done
+            self._resumed += len(record.pictures) + len(record.refusals)
+        self._done = self._resumed
 
     def _count(self, record: BlockRecord) -> None:
         self.kinds[record.pictures] = record.kinds
-        self._done += len(record.pictures)
-        if self.progress:
-            self.progress(Progress(str(self.path), self._done + len(self.refusals), len(self.table), self._resumed))
 
     # ---- the end ----------------------------------------------------------------------------------------------------
 
@@ -279,6 +285,7 @@ class SetPacker:
         for volume in volumes:
             AtomicFile(volume.path, resume=True, keep=True).commit()
         journal.remove()
+        self._report_progress(len(self.table))
         return summary
 
     def _summary(self, facts: SetFacts, volumes: list[Volume], paths_stored: bool, started: float) -> SetSummary:
