@@ -90,6 +90,7 @@ class Part:
         self._streams_changed = True
         self._drops: list[sections.Drop] = []
         self._drops_changed = False
+        self._kept: list[Section] = []
         self._flags = 0
         self._rows: list[bytes] = []  # index entries, one bytes object for each window
         self._side: dict[bytes, list[bytes]] = {}  # RECV and DURA, likewise
@@ -109,6 +110,10 @@ class Part:
         """The counts of dropped frames up to now; stored with the next window and at the end."""
         if drops != self._drops:
             self._drops, self._drops_changed = drops, True
+
+    def keep_sections(self, unknown: Iterable[Section]) -> None:
+        """Sections of kinds that this program does not know; they go into the finished file as they are."""
+        self._kept = list(unknown)
 
     def write_window(self, start_ns: int, end_ns: int, frames: Sequence[StoredFrame]) -> None:
         """Append one window, its record first, in one system call for up to 500 frames. Raises OSError, UsageError."""
@@ -241,7 +246,7 @@ class Part:
             (tag, np.frombuffer(b"".join(parts), f"<u{_SIDE_ITEM_BYTES[tag]}")[order].tobytes())
             for tag, parts in self._side.items()
         ]
-        section_bytes = sections_to_bytes([*tables, (sections.TAG_WINDOWS, windows.to_bytes()), *side])
+        section_bytes = sections_to_bytes([*tables, (sections.TAG_WINDOWS, windows.to_bytes()), *side, *self._kept])
         index_offset = self.size + len(record)
         end = index_offset + len(index_bytes) + len(section_bytes)
         self._append([record, index_bytes, section_bytes], end)
