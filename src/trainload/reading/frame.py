@@ -85,17 +85,25 @@ class Frame(NamedTuple):
             ) from error  # fmt: skip
 
 
+def check_crc(entry: Entry, stored: memoryview, stream: str, path: str) -> None:
+    """Raise FormatError unless the stored bytes have the CRC-32 of their index entry."""
+    _, _, number, _, offset, _, expected = entry
+    found = isal_zlib.crc32(stored)
+    if found != expected:
+        raise FormatError(
+            f"the CRC-32 of frame {number} of stream {stream} must match", field="payload", offset=offset,
+            found=f"{found:#010x}", expected=f"{expected:#010x}", path=path,
+        )  # fmt: skip
+
+
 def open_frame(entry: Entry, stored: memoryview, info: StreamInfo, file: PayloadFile) -> Frame:
     """The frame of an index entry of `file` whose stored bytes were read: checked if the file is, and unpacked.
 
     Raises FormatError for a CRC-32 that does not match and for a payload that does not unpack.
     """
-    _, flags, number, time, offset, _, crc = entry
-    if file.checks_frames and isal_zlib.crc32(stored) != crc:
-        raise FormatError(
-            f"the CRC-32 of frame {number} of stream {info.name} must match", field="payload", offset=offset,
-            found=f"{isal_zlib.crc32(stored):#010x}", expected=f"{crc:#010x}", path=file.path,
-        )  # fmt: skip
+    _, flags, number, time, _, _, _ = entry
+    if file.checks_frames:
+        check_crc(entry, stored, info.name, file.path)
     data = _unpack(entry, stored, info, file.path) if flags & _NOT_AS_IT_IS and file.unpacks_frames else stored
     return Frame(info.name, number, time, flags, data, info)
 

@@ -130,15 +130,19 @@ class HyperframeFile:
         return None if body is None else receive_times_from_bytes(body, entries=len(self.index), path=self.path)
 
     @cached_property
+    def durations_stored(self) -> NDArray[np.uint32] | None:
+        """Duration per index entry as section DURA says, NO_DURATION where it says nothing; or None. FormatError."""
+        body = self.section(TAG_DURATIONS)
+        return None if body is None else durations_from_bytes(body, entries=len(self.index), path=self.path)
+
+    @cached_property
     def durations(self) -> NDArray[np.uint32] | None:
         """Duration per index entry, the streams' own filled in; None where nothing gives any. Raises FormatError."""
-        body = self.section(TAG_DURATIONS)
+        stored = self.durations_stored
         own = {stream_id: info.frame_duration_ns for stream_id, info in self.streams.items()}
-        if body is None and not any(own.values()):
+        if stored is None and not any(own.values()):
             return None
-        values = np.zeros(len(self.index), np.uint32)
-        if body is not None:
-            values[:] = durations_from_bytes(body, entries=len(self.index), path=self.path)
+        values = np.zeros(len(self.index), np.uint32) if stored is None else stored.copy()
         for stream_id, rows in self.rows.items():
             part = values[rows]
             part[part == NO_DURATION] = own[stream_id] or NO_DURATION
