@@ -10,7 +10,19 @@ import warnings
 from dataclasses import dataclass
 from typing import Literal
 
-from PIL import Image, ImageOps
+from PIL import (
+    BmpImagePlugin,
+    GifImagePlugin,
+    Image,
+    ImageOps,
+    JpegImagePlugin,
+    PngImagePlugin,
+    PpmImagePlugin,
+    TiffImagePlugin,
+    UnidentifiedImageError,
+    WebPImagePlugin,
+)
+
 
 from trainload.packing.jpeg_facts import JpegFacts, jpeg_facts
 from trainload.packing.kinds import Kind, RefusedPictureError
@@ -22,6 +34,13 @@ FIT_QUALITIES = (95, 90, 85, 75)  # tried in turn on a picture that is larger th
 MAX_SOURCE_BYTES = 512 << 20
 MAX_SOURCE_PIXELS = 178_956_970  # where Pillow itself speaks of a decompression bomb
 ORIENTATION_TAG = 0x0112
+FORMATS = tuple(  # the only ones of Pillow's that are tried: others may start programs
+    str(kind.format) for kind in (
+        JpegImagePlugin.JpegImageFile, PngImagePlugin.PngImageFile, WebPImagePlugin.WebPImageFile,
+        BmpImagePlugin.BmpImageFile, GifImagePlugin.GifImageFile, TiffImagePlugin.TiffImageFile,
+        PpmImagePlugin.PpmImageFile,
+    )
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,11 +182,13 @@ def _open(data: bytes, facts: JpegFacts | None) -> Image.Image:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            image = Image.open(io.BytesIO(data))
+            image = Image.open(io.BytesIO(data), formats=FORMATS)
     except Image.DecompressionBombError as error:
         raise RefusedPictureError(Kind.TOO_LARGE, str(error)) from error
+    except UnidentifiedImageError as error:
+        raise _damage(facts, "no picture that Pillow reads") from error
     except Exception as error:  # Pillow's plugins raise what their parsers happen to raise
-        raise _damage(facts, error) from error
+        raise _damage(facts, f"Pillow cannot read it: {error}") from error
     if image.width * image.height > MAX_SOURCE_PIXELS:
         raise _too_many_pixels(*image.size)
     return image
@@ -179,12 +200,17 @@ def _load(image: Image.Image, facts: JpegFacts | None) -> None:
             warnings.simplefilter("ignore")
             image.load()
     except Exception as error:
-        raise _damage(facts, error) from error
+        raise _damage(facts, f"Pillow cannot decode it: {error}") from error
 
 
-def _damage(facts: JpegFacts | None, error: Exception) -> RefusedPictureError:
-    cut = facts is not None and not facts.has_end
-    return RefusedPictureError(Kind.TRUNCATED if cut else Kind.CORRUPT, f"Pillow cannot decode it: {error}")
+def _damage(facts: JpegFacts | None, reason: str) -> RefusedPictureError:
+    if facts is None:
+        return RefusedPictureError(Kind.CORRUPT, reason)
+    kind = Kind.CORRUPT if facts.has_end else Kind.TRUNCATED
+    if facts.precision > 8:
+        kind |= Kind.DEEP
+        reason += f" (a JPEG of {facts.precision} bits)"
+    return RefusedPictureError(kind, reason)
 
 
 def _too_many_pixels(width: int, height: int) -> RefusedPictureError:
@@ -218,7 +244,7 @@ def _orientation(data: bytes, image: Image.Image | None) -> int:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            value = (image or Image.open(io.BytesIO(data))).getexif().get(ORIENTATION_TAG, 1)
+            value = (image or Image.open(io.BytesIO(data), formats=FORMATS)).getexif().get(ORIENTATION_TAG, 1)
     except Exception:  # broken EXIF does not make a broken picture
         return 1
     return value if isinstance(value, int) and 1 <= value <= 8 else 1
