@@ -21,7 +21,9 @@ from trainload.formats.limits import MAX_SECTION_BYTES
 from trainload.formats.sections import HEAD_BYTES, sections_from_bytes
 from trainload.storage.source import Source
 
-MAX_NAME_BYTES = 4096  # one class name or source path, with its NUL
+MEAN_NAME_BYTES = 1024  # class names and source paths may be longer, but not all of them
+MAX_CLASS_NAMES_BYTES = 64 << 20
+MAX_PARAMETERS_BYTES = 1 << 20
 EXTENSION_START = dts.EXTENSION_OFFSET + dts.EXTENSION_HEAD_BYTES  # where the section list starts
 
 Sections = list[tuple[bytes, bytes]]  # tag, body
@@ -147,6 +149,7 @@ class Extension:
         body = self._sections.get(dts.TAG_PARAMETERS)
         if body is None:
             return {}
+        self._check.limit(len(body), MAX_PARAMETERS_BYTES, field="PARM", offset=None)
         try:
             values = json.loads(body.decode("utf-8"))
         except (ValueError, RecursionError) as error:
@@ -169,19 +172,20 @@ class Extension:
         if body is None:
             return None
         field = tag.decode("ascii")
-        limit = min(MAX_SECTION_BYTES, count * MAX_NAME_BYTES)
+        most = MAX_CLASS_NAMES_BYTES if tag == dts.TAG_CLASSES else MAX_SECTION_BYTES
         try:
-            names = Names(zstd_decompress(body, limit))
+            data = zstd_decompress(body, min(most, count * MEAN_NAME_BYTES))
         except ValueError as error:
             raise FormatError(
                 "a name section must unpack", field=field, offset=None, found=error, expected=f"{count:,} names",
                 path=self._check.path,
             ) from error  # fmt: skip
+        found = data.count(0)  # before anything is allocated for that many
         self._check.require(
-            len(names) == count, "a name section must hold one name each", field=field, offset=None,
-            found=f"{len(names):,} names", expected=f"{count:,} names",
+            found == count, "a name section must hold one name each", field=field, offset=None,
+            found=f"{found:,} names", expected=f"{count:,} names",
         )  # fmt: skip
-        return names
+        return Names(data)
 
     def _require_size(self, tag: bytes, found: int, expected: int) -> None:
         self._check.require(

@@ -1,7 +1,8 @@
 """Checks picture files whole: header region, every block, the CRC of the file, and that volumes make one set.
 
-In a file with the extension every bit is covered. A genuine file has no checksum over its header: there is_training,
-val_set_prep, max_pic_area and (above LV0) compression_ratio can change unseen.
+In a file with the extension every bit is covered. A genuine file has no checksum over its header: most fields follow
+from others, but is_training, val_set_prep, a larger num_classes, max_pic_area (without `decode_all`) and, above LV0 or
+in volumes, compression_ratio can change unseen there.
 """
 
 from __future__ import annotations
@@ -204,15 +205,24 @@ def _check_genuine_header(
     path: str, header: DtsHeader, results: list[BlockResult], counts: list[int], *, decode_all: bool
 ) -> Iterator[Finding]:
     """Header fields that no checksum covers, held to what the blocks say."""
+    rule = "a header field must agree with the others and the blocks"
     most = {max(counts, default=0), max(counts[:-1], default=0)}  # genuine LV1-3 files leave the last block out
-    rule = "a header field must agree with the blocks"
-    if header.max_pic_per_block not in most:
-        yield Finding(rule, "max_pic_per_block", 108, str(header.max_pic_per_block), f"one of {sorted(most)}", path)
     picture_bytes = sum(int(r.header.sizes.sum(dtype=np.int64)) for r in results if r.header is not None)
+    ratio = header.compression_ratio
     if header.compress_level == 0 and header.num_volumes == 1 and picture_bytes:
         ratio = float(np.float32(header.total_bytes / picture_bytes))
-        if header.compression_ratio != ratio:
-            yield Finding(rule, "compression_ratio", 112, str(header.compression_ratio), str(ratio), path)
+    whole = header.total_blocks == header.num_blocks
+    for field, offset, good, found, expected in (
+        ("val_set_prep", 24, header.val_set_prep in (0, 1), header.val_set_prep, "0 or 1"),
+        ("image_width", 36, header.image_width == 0, header.image_width, 0),
+        ("image_height", 40, header.image_height == 0, header.image_height, 0),
+        ("num_volumes", 56, (header.num_volumes == 1) == whole, header.num_volumes, "1 where all blocks are here"),
+        ("max_pic_per_block", 108, header.max_pic_per_block in most, header.max_pic_per_block, sorted(most)),
+        ("compression_ratio", 112, header.compression_ratio == ratio, header.compression_ratio, ratio),
+        ("normalize_mean", 116, header.to_bytes()[116:140] == bytes(24), header.normalize_mean, "all zero bytes"),
+    ):
+        if not good:
+            yield Finding(rule, field, offset, str(found), str(expected), path)
     largest = max((result.max_area for result in results), default=0)
     if decode_all and header.compress_level > 0 and header.max_pic_area != largest:
         yield Finding(rule, "max_pic_area", 104, f"{header.max_pic_area:,}", f"{largest:,}", path)
