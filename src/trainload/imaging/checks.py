@@ -20,7 +20,7 @@ def probability(name: str, value: float) -> None:
 
 def interval(name: str, value: Sequence[float], *, low: float, high: float = 1e9) -> Interval:
     """Two numbers low <= a <= b <= high."""
-    if len(value) != 2 or not low <= value[0] <= value[1] <= high:
+    if not isinstance(value, Sequence) or len(value) != 2 or not low <= value[0] <= value[1] <= high:
         raise UsageError(f"{name} is {value!r}; give (min, max) with {low} <= min <= max <= {high}")
     return float(value[0]), float(value[1])
 
@@ -33,29 +33,33 @@ def positive_interval(name: str, value: Sequence[float], *, high: float = 1e9) -
     return bounds
 
 
-def side(name: str, value: int) -> int:
+def side(name: str, value: object) -> int:
     """A picture's side in pixels, 1 .. 65535."""
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _SIDE_LIMIT:
         raise UsageError(f"{name} is {value!r}; give a number of pixels in 1 .. {_SIDE_LIMIT}")
     return value
 
 
-def size(name: str, value: int | Sequence[int]) -> tuple[int, int]:
-    """(height, width): one number gives a square."""
-    sides = (value, value) if isinstance(value, int) else tuple(value)
-    if len(sides) == 1:
-        sides = (sides[0], sides[0])
-    if len(sides) != 2:
+def sides(name: str, value: object) -> tuple[int, ...]:
+    """One side or two: a number, or a sequence of one or two numbers."""
+    listed = tuple(value) if isinstance(value, Sequence) else (value,)
+    if len(listed) not in (1, 2):
         raise UsageError(f"{name} is {value!r}; give one number or (height, width)")
-    return side(name, sides[0]), side(name, sides[1])
+    return tuple(side(name, entry) for entry in listed)
+
+
+def size(name: str, value: object) -> tuple[int, int]:
+    """(height, width): one number gives a square."""
+    listed = sides(name, value)
+    return listed[0], listed[-1]
 
 
 def colour(name: str, value: Fill) -> tuple[float, float, float]:
     """(red, green, blue): one number stands for all three."""
-    channels = (value,) if isinstance(value, int | float) else tuple(value)
+    channels = tuple(value) if isinstance(value, Sequence) else (value,)
     if len(channels) == 1:
         channels *= 3
-    if len(channels) != 3:
+    if len(channels) != 3 or not all(isinstance(channel, int | float) for channel in channels):
         raise UsageError(f"{name} is {value!r}; give one number or (red, green, blue)")
     return float(channels[0]), float(channels[1]), float(channels[2])
 

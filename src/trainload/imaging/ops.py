@@ -58,14 +58,12 @@ class Resize:
         self.spec()
 
     def spec(self) -> Spec:
-        sides = (self.size,) if isinstance(self.size, int) else tuple(self.size)
+        sides = checks.sides("size", self.size)
         if len(sides) == 2:
             if self.max_size is not None:
                 raise UsageError("max_size goes with one number for size (the shorter side)")
-            return "resize", [*checks.size("size", sides), 0.0]
-        if len(sides) != 1:
-            raise UsageError(f"size is {self.size!r}; give one number or (height, width)")
-        shorter = checks.side("size", sides[0])
+            return "resize", [*sides, 0.0]
+        shorter = sides[0]
         longest = 0 if self.max_size is None else checks.side("max_size", self.max_size)
         if longest and longest <= shorter:
             raise UsageError(f"max_size {longest} must be above size {shorter}")
