@@ -66,18 +66,30 @@ void check_batch(const Batch& out, const OutputFormat& format, std::size_t pictu
         throw nb::value_error("out does not have the size of the pictures");
 }
 
-void run(const Pipeline& pipeline, Scratch& scratch, const ByteArray& arena, const Indices& offsets,
-         const Indices& sizes, const Indices& ids, std::uint64_t seed, std::uint32_t epoch, const Batch& out,
-         const Codes& codes) {
+Slice to_slice(const ByteArray& arena, const Indices& offsets, const Indices& sizes, const Indices& ids, std::byte* out,
+               const Codes& codes) {
     const std::size_t count = ids.size();
     if (offsets.size() != count || sizes.size() != count || codes.size() != count)
         throw nb::value_error("offsets, sizes, ids and codes have one entry per picture");
-    check_batch(out, pipeline.format(), count);
-    const Slice slice{
-        {arena.data(), arena.size()},        {offsets.data(), count}, {sizes.data(), count}, {ids.data(), count},
-        static_cast<std::byte*>(out.data()), {codes.data(), count}};
+    return {{arena.data(), arena.size()}, {offsets.data(), count}, {sizes.data(), count}, {ids.data(), count}, out,
+            {codes.data(), count}};
+}
+
+void run(const Pipeline& pipeline, Scratch& scratch, const ByteArray& arena, const Indices& offsets,
+         const Indices& sizes, const Indices& ids, std::uint64_t seed, std::uint32_t epoch, const Batch& out,
+         const Codes& codes) {
+    const Slice slice = to_slice(arena, offsets, sizes, ids, static_cast<std::byte*>(out.data()), codes);
+    check_batch(out, pipeline.format(), ids.size());
     const nb::gil_scoped_release unlocked;
     pipeline.run(scratch, slice, seed, epoch);
+}
+
+void run_decode_only(const Pipeline& pipeline, Scratch& scratch, const ByteArray& arena, const Indices& offsets,
+                     const Indices& sizes, const Indices& ids, std::uint64_t seed, std::uint32_t epoch,
+                     const Codes& codes) {
+    const Slice slice = to_slice(arena, offsets, sizes, ids, nullptr, codes);
+    const nb::gil_scoped_release unlocked;
+    pipeline.run_decode_only(scratch, slice, seed, epoch);
 }
 
 void run_pixels(const Pipeline& pipeline, Scratch& scratch, const Pictures& pixels, const Indices& rows,
@@ -121,6 +133,9 @@ void bind_pipeline(nb::module_& module) {
         .def("run", &run, nb::arg("scratch"), nb::arg("arena"), nb::arg("offsets"), nb::arg("sizes"), nb::arg("ids"),
              nb::arg("seed"), nb::arg("epoch"), nb::arg("out").noconvert(), nb::arg("codes").noconvert(),
              "Decodes pictures that lie in `arena` into out[i]; codes[i]: 0 good, 1 needs another decoder, 2 corrupt.")
+        .def("run_decode_only", &run_decode_only, nb::arg("scratch"), nb::arg("arena"), nb::arg("offsets"),
+             nb::arg("sizes"), nb::arg("ids"), nb::arg("seed"), nb::arg("epoch"), nb::arg("codes").noconvert(),
+             "The region decode of the same crops, into nothing: what `run` is measured against.")
         .def("run_pixels", &run_pixels, nb::arg("scratch"), nb::arg("pixels"), nb::arg("rows"), nb::arg("ids"),
              nb::arg("seed"), nb::arg("epoch"), nb::arg("out").noconvert(),
              "The same for pictures that are already decoded: pixels[rows[i]] becomes out[i].");

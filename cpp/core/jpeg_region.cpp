@@ -47,24 +47,27 @@ void skip_bytes(j_decompress_ptr decoder, long count) {
     source.bytes_in_buffer -= static_cast<std::size_t>(count);
 }
 
-class NoSink final : public RowSink {
-  public:
-    void rows(const std::uint8_t* const*, int, int) override {}
-};
-
 bool has_end_marker(Bytes jpeg, std::size_t from) {
     for (std::size_t i = jpeg.size(); i >= from + 2; --i)
         if (jpeg[i - 2] == 0xFF && jpeg[i - 1] == 0xD9) return true;
     return false;
 }
 
-// A progressive picture whose coefficients are not all there: libjpeg smooths across blocks, which a cut would change.
+// A progressive picture whose coefficients are not all there: libjpeg smooths across blocks, which a cut would change
+// and which its versions do in different ways.
 bool is_smoothed(const jpeg_decompress_struct& decoder) {
     if (!decoder.progressive_mode || decoder.coef_bits == nullptr) return false;
     for (int component = 0; component < decoder.num_components; ++component)
         for (int i = 0; i < 10; ++i)
             if (decoder.coef_bits[component][i] != 0) return true;
     return false;
+}
+
+bool is_ours(const jpeg_decompress_struct& decoder, const JpegHeader& header) {
+    const bool known = decoder.jpeg_color_space == JCS_GRAYSCALE || decoder.jpeg_color_space == JCS_YCbCr ||
+                       decoder.jpeg_color_space == JCS_RGB;
+    return known && static_cast<int>(decoder.image_width) == header.width &&
+           static_cast<int>(decoder.image_height) == header.height;
 }
 
 }  // namespace
@@ -75,6 +78,7 @@ struct RegionDecoder::State {
     jpeg_source_mgr source{};
     JpegMemory memory;
     std::vector<std::uint8_t> lines;
+    bool has_all_rows = false;  // an error comes after the last row
 
     Verdict run(Bytes jpeg, const JpegHeader& header, Box region, int denominator, RowSink& sink);
     void hand_over(Box region, RowSink& sink);
@@ -125,38 +129,38 @@ Verdict RegionDecoder::State::run(Bytes jpeg, const JpegHeader& header, Box regi
     if (setjmp(errors.jump) != 0) {
         jpeg_abort_decompress(&decoder);
         memory.reset(decoder);
-        return Verdict::corrupt;
+        return has_all_rows && errors.base.msg_code == JERR_INPUT_EOF ? Verdict::good : Verdict::corrupt;
     }
+    has_all_rows = false;
     source.next_input_byte = jpeg.data();
     source.bytes_in_buffer = jpeg.size();
     jpeg_read_header(&decoder, TRUE);
-    const bool known = decoder.jpeg_color_space == JCS_GRAYSCALE || decoder.jpeg_color_space == JCS_YCbCr ||
-                       decoder.jpeg_color_space == JCS_RGB;
-    Verdict verdict = Verdict::good;
-    if (!known || static_cast<int>(decoder.image_width) != header.width ||
-        static_cast<int>(decoder.image_height) != header.height) {
-        verdict = Verdict::other_decoder;
-    } else {
+    const bool ours = is_ours(decoder, header);
+    if (ours) {
         decoder.out_color_space = JCS_EXT_RGBX;
         decoder.scale_num = 1;
         decoder.scale_denom = static_cast<unsigned>(denominator);
         jpeg_start_decompress(&decoder);
+    }
+    const bool decodes = ours && !is_smoothed(decoder);
+    if (decodes) {
         hand_over(region, sink);
+        // Pillow reads on to the end marker, refuses what it cannot read and lets pass that there is no more.
+        has_all_rows = decoder.output_scanline == decoder.output_height;
+        if (has_all_rows && !header.ends_with_eoi) jpeg_finish_decompress(&decoder);
+    } else {
+        std::strcpy(errors.message, "a kind of JPEG that is left to Pillow");
     }
     jpeg_abort_decompress(&decoder);
     memory.reset(decoder);
-    return verdict;
+    return decodes ? Verdict::good : Verdict::other_decoder;
 }
 
 void RegionDecoder::State::hand_over(Box region, RowSink& sink) {
-    JDIMENSION left = 0, width = decoder.output_width;
-    const bool whole = is_smoothed(decoder);
-    if (!whole) {
-        left = static_cast<JDIMENSION>(std::max(0, region.x - kMargin));
-        const JDIMENSION right = std::min(static_cast<JDIMENSION>(region.x + region.width + kMargin), width);
-        width = right - left;
-        if (width < decoder.output_width) jpeg_crop_scanline(&decoder, &left, &width);
-    }
+    JDIMENSION left = static_cast<JDIMENSION>(std::max(0, region.x - kMargin));
+    JDIMENSION width =
+        std::min(static_cast<JDIMENSION>(region.x + region.width + kMargin), decoder.output_width) - left;
+    if (width < decoder.output_width) jpeg_crop_scanline(&decoder, &left, &width);
     const std::size_t stride = static_cast<std::size_t>(decoder.output_width) * kBytesPerPixel + kPadding;
     if (lines.size() < stride * RowSink::kMaxRows) lines.resize(stride * RowSink::kMaxRows);
     std::array<JSAMPROW, RowSink::kMaxRows> starts;
@@ -165,7 +169,7 @@ void RegionDecoder::State::hand_over(Box region, RowSink& sink) {
         starts[i] = lines.data() + stride * i;
         pixels[i] = starts[i] + (region.x - static_cast<int>(left)) * kBytesPerPixel;
     }
-    const int top = whole ? 0 : std::max(0, region.y - kMargin);
+    const int top = std::max(0, region.y - kMargin);
     if (top > 0) jpeg_skip_scanlines(&decoder, static_cast<JDIMENSION>(top));
     const int end = region.y + region.height;
     while (static_cast<int>(decoder.output_scanline) < end) {

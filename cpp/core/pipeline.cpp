@@ -83,17 +83,26 @@ Pipeline::Pipeline(std::vector<OpSpec> ops, const OutputFormat& format, DctScale
 void Pipeline::run(Scratch& scratch, const Slice& slice, std::uint64_t seed, std::uint32_t epoch) const {
     scratch.messages.clear();
     for (std::size_t i = 0; i < slice.ids.size(); ++i) {
-        const std::uint64_t offset = slice.offsets[i], size = slice.sizes[i];
         Verdict verdict = Verdict::corrupt;
-        std::string message;
-        if (offset > slice.arena.size() || size > slice.arena.size() - offset) {
-            message = "the picture's bytes lie outside of the buffer";
-        } else {
-            verdict = run_jpeg(scratch, slice.arena.subspan(offset, size), {seed, epoch, slice.ids[i]},
+        std::string message = "the picture's bytes lie outside of the buffer";
+        if (slice.holds(i))
+            verdict = run_jpeg(scratch, slice.jpeg(i), {seed, epoch, slice.ids[i]},
                                slice.out + i * format().picture_bytes(), message);
-        }
         slice.codes[i] = static_cast<std::int32_t>(verdict);
         if (verdict != Verdict::good) scratch.messages.emplace_back(i, std::move(message));
+    }
+}
+
+void Pipeline::run_decode_only(Scratch& scratch, const Slice& slice, std::uint64_t seed, std::uint32_t epoch) const {
+    NoSink sink;
+    for (std::size_t i = 0; i < slice.ids.size(); ++i) {
+        if (!slice.holds(i)) continue;
+        const Bytes jpeg = slice.jpeg(i);
+        const SampleKey key{seed, epoch, slice.ids[i]};
+        JpegHeader header;
+        if (!parse_jpeg_header(jpeg, header) || !is_decodable(header)) continue;
+        plan(scratch, {header.width, header.height}, key);
+        slice.codes[i] = static_cast<std::int32_t>(decode_first_stage(scratch, jpeg, header, key, sink));
     }
 }
 
@@ -110,7 +119,7 @@ Verdict Pipeline::run_jpeg(Scratch& scratch, Bytes jpeg, const SampleKey& key, s
         message = error.what();
         return Verdict::corrupt;
     }
-    const Verdict verdict = decode_first_stage(scratch, jpeg, header, key);
+    const Verdict verdict = decode_first_stage(scratch, jpeg, header, key, scratch.stage);
     if (verdict != Verdict::good) {
         message = scratch.decoder.message();
         return verdict;
@@ -155,12 +164,12 @@ Box Pipeline::begin_stage(Scratch& scratch, std::size_t index, int denominator, 
     return scratch.stage.begin(stage, denominator, mirror_x, mirror_y);
 }
 
-Verdict Pipeline::decode_first_stage(Scratch& scratch, Bytes jpeg, const JpegHeader& header,
-                                     const SampleKey& key) const {
+Verdict Pipeline::decode_first_stage(Scratch& scratch, Bytes jpeg, const JpegHeader& header, const SampleKey& key,
+                                     RowSink& sink) const {
     const int denominator = denominator_of(scratch.stages[0]);
     Box region = begin_stage(scratch, 0, denominator, key);
     if (region.width <= 0 || region.height <= 0) return Verdict::good;  // a window that is all padding
-    return decode_region(scratch.decoder, scratch.splicer, jpeg, header, region, denominator, scratch.stage);
+    return decode_region(scratch.decoder, scratch.splicer, jpeg, header, region, denominator, sink);
 }
 
 // The source of the first stage has been handed over: finish it, run the others, then the operations.

@@ -42,6 +42,9 @@ struct Slice {
     std::span<const std::uint64_t> offsets, sizes, ids;
     std::byte* out;                 // pictures one after the other
     std::span<std::int32_t> codes;  // Verdict, per picture
+
+    bool holds(std::size_t i) const { return offsets[i] <= arena.size() && sizes[i] <= arena.size() - offsets[i]; }
+    Bytes jpeg(std::size_t i) const { return arena.subspan(offsets[i], sizes[i]); }
 };
 
 class Pipeline {
@@ -53,6 +56,9 @@ class Pipeline {
     // Decodes a slice. Never throws for bad bytes: codes and scratch.messages tell.
     void run(Scratch& scratch, const Slice& slice, std::uint64_t seed, std::uint32_t epoch) const;
 
+    // Only the region decode of the same crops, into nothing: the limit that benchmarks measure against.
+    void run_decode_only(Scratch& scratch, const Slice& slice, std::uint64_t seed, std::uint32_t epoch) const;
+
     // One picture of a slice. message: why the verdict is not good.
     Verdict run_jpeg(Scratch& scratch, Bytes jpeg, const SampleKey& key, std::byte* out, std::string& message) const;
 
@@ -63,7 +69,8 @@ class Pipeline {
     void plan(Scratch& scratch, Size picture, const SampleKey& key) const;
     int denominator_of(const Stage& stage) const;
     Box begin_stage(Scratch& scratch, std::size_t index, int denominator, const SampleKey& key) const;
-    Verdict decode_first_stage(Scratch& scratch, Bytes jpeg, const JpegHeader& header, const SampleKey& key) const;
+    Verdict decode_first_stage(Scratch& scratch, Bytes jpeg, const JpegHeader& header, const SampleKey& key,
+                               RowSink& sink) const;
     void run_stages(Scratch& scratch, const SampleKey& key, std::byte* out) const;
     void run_ops(Scratch& scratch, PictureView picture, bool flips_wait, const SampleKey& key, std::byte* out) const;
     void erase(Scratch& scratch, const SampleKey& key, std::byte* out) const;

@@ -36,6 +36,17 @@ class Pipeline:
         out: NDArray[Any],
         codes: NDArray[np.int32],
     ) -> None: ...
+    def run_decode_only(
+        self,
+        scratch: Scratch,
+        arena: NDArray[np.uint8],
+        offsets: NDArray[np.uint64],
+        sizes: NDArray[np.uint64],
+        ids: NDArray[np.uint64],
+        seed: int,
+        epoch: int,
+        codes: NDArray[np.int32],
+    ) -> None: ...
     def run_pixels(
         self,
         scratch: Scratch,
