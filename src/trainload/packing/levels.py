@@ -23,7 +23,6 @@ from PIL import (
     WebPImagePlugin,
 )
 
-
 from trainload.packing.jpeg_facts import JpegFacts, jpeg_facts
 from trainload.packing.kinds import Kind, RefusedPictureError
 
@@ -87,18 +86,14 @@ def sample_from_source(data: bytes, options: LevelOptions) -> Sample:
 
 
 def _kept(data: bytes, facts: JpegFacts | None, options: LevelOptions) -> Sample:
-    doubtful = facts is None or not facts.has_end or not facts.is_plain or not facts.width or not facts.height
-    if options.reference:
-        doubtful = False  # the genuine exporter copies the bytes of whatever it finds
-    if doubtful or options.decode:
-        image = _open(data, facts)
+    """The source bytes. Pillow must know the header, and decode what the markers leave in doubt, or all if asked to."""
+    if options.reference:  # the genuine exporter copies the bytes of whatever it finds
+        size = (facts.width, facts.height) if facts else (0, 0)
+        return Sample(data, *size, _kinds(data, facts, None))
+    image = _open(data, facts)
+    if options.decode or facts is None or not (facts.has_end and facts.is_plain):
         _load(image, facts)
-        return Sample(data, *image.size, _kinds(data, facts, image))
-    if facts is None:
-        return Sample(data, 0, 0, Kind.NOT_JPEG)
-    if facts.width * facts.height > MAX_SOURCE_PIXELS and not options.reference:
-        raise _too_many_pixels(facts.width, facts.height)
-    return Sample(data, facts.width, facts.height, _kinds(data, facts, None))
+    return Sample(data, *image.size, _kinds(data, facts, image))
 
 
 # ---- levels 1 to 3 -------------------------------------------------------------------------------------------------
