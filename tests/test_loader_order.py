@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from loading_data import jpegs, write_dts
 
 import trainload as tl
+from loading_data import jpegs, write_dts
 
 COUNT, PER_BLOCK, BATCH = 61, 13, 4
 OPS = [tl.RandomResizedCrop(16), tl.RandomHorizontalFlip()]

@@ -107,8 +107,9 @@ def _group_costs(places: Places, ids: NDArray[np.int64], group_starts: NDArray[n
     unit = places.unit[ids]
     units = len(places.unit_sizes)
     used = np.bincount(unit, aligned, units).astype(np.int64)
-    complete = np.bincount(unit, minlength=units) == places.unit_counts
-    rest = np.where(complete & (used > 0), _aligned(places.unit_sizes) - used, 0)
+    occurs = np.bincount(unit, minlength=units)
+    complete = (occurs == places.unit_counts) & (occurs > 0)
+    rest = np.where(complete, _aligned(places.unit_sizes) - used, 0)
     group = np.repeat(np.arange(len(group_starts)), np.diff(np.append(group_starts, len(ids))))
     group_of_unit = np.zeros(units, np.int64)
     group_of_unit[unit] = group
