@@ -1,35 +1,51 @@
-"""`trainload extract`: a packed image set back into a folder of class folders."""
+"""`trainload extract`: a packed image set back into a folder of class folders, a recording into files per frame."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import Progress
 
 from trainload.cli.app import app
+from trainload.cli.spans import FromOption, StreamOption, ToOption, progress_bar, span_ns
 from trainload.errors import UsageError
 from trainload.exporters.folder import extract as extract_to
+from trainload.exporters.frames import extract_frames
 from trainload.reading.arrays import ArrayReader
 from trainload.reading.dts import DtsReader
+from trainload.reading.hyperframe import HyperframeReader
 from trainload.reading.open import open as open_any
 
 
 @app.command()
 def extract(
-    src: Annotated[str, typer.Argument(metavar="SRC", help="A DTS file, or a quoted pattern for all its volumes.")],
+    src: Annotated[
+        str, typer.Argument(metavar="SRC", help="A DTS file, a quoted pattern for all its volumes, or a recording.")
+    ],
     out: Annotated[Path, typer.Argument(metavar="OUT_FOLDER", help="A new or empty folder.")],
+    start: FromOption = None,
+    end: ToOption = None,
+    stream: StreamOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON on stdout.")] = False,
 ) -> None:
-    """Write every picture of a set into class folders; level 0 gives the source files' bytes again."""
-    with open_any(src) as ds, _progress_bar() as progress:
+    """Write every picture of a set into class folders, or every frame of a recording into a folder per stream.
+
+    Level 0 gives the source files' bytes again. --from, --to and --stream are for recordings.
+    """
+    with open_any(src) as ds, progress_bar("extracting") as progress:
+        if isinstance(ds, HyperframeReader):
+            start_ns, end_ns = span_ns(ds, start, end)
+            frames = extract_frames(ds, out, start_ns=start_ns, end_ns=end_ns, streams=stream, progress=progress)
+            typer.echo(json.dumps(asdict(frames), indent=1) if as_json else str(frames))
+            return
         if not isinstance(ds, DtsReader | ArrayReader):
-            raise UsageError(f"only DTS files can be extracted: {src}")
+            raise UsageError(f"only DTS files and recordings can be extracted: {src}")
+        if start or end or stream:
+            raise UsageError("--from, --to and --stream are for recordings")
         result = extract_to(ds, out, progress=progress)
     if as_json:
         typer.echo(json.dumps(result.to_dict(), indent=1))
@@ -38,15 +54,3 @@ def extract(
     console.print(f"{result.path}: {result.samples:,} samples, {result.bytes:,} bytes", soft_wrap=True)
     if result.renamed:
         console.print(f"{len(result.renamed):,} samples got numbers for names: theirs were unsafe or taken")
-
-
-@contextmanager
-def _progress_bar() -> Iterator[Callable[[int, int], None] | None]:
-    """Called with (samples done, samples in all), on stderr; None where stderr is no terminal."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield None
-        return
-    with Progress(console=console, transient=True) as bar:
-        task = bar.add_task("extracting", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)

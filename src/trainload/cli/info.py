@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from trainload.cli.app import app
+from trainload.cli.info_recording import show_recording
 from trainload.reading.open import open as open_any
 
 MAX_ITEMS = 8  # of a list, on a terminal; --json shows all
@@ -28,6 +29,9 @@ def info(
         facts = reader.facts()
     if as_json:
         typer.echo(json.dumps(facts, indent=1))
+        return
+    if facts.get("kind") == "HFRM":
+        show_recording(facts, Console(highlight=False, markup=False))
         return
     table = Table(show_header=False, box=None, pad_edge=False)
     for name, value in facts.items():

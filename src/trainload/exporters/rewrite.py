@@ -59,6 +59,13 @@ class RewriteSummary:
     file_bytes: int
     duplicates: int
 
+    def __str__(self) -> str:
+        left_out = f", {self.duplicates:,} duplicates left out" if self.duplicates else ""
+        return (
+            f"{self.path}: {self.frames:,} frames of {self.streams} streams in {self.windows:,} windows, "
+            f"{self.file_bytes:,} bytes{left_out}"
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """The summary as JSON values."""
         return asdict(self)

@@ -62,6 +62,7 @@ def _rows(file: HyperframeFile, stream_id: int, start_ns: int, end_ns: int, *, p
     first, last = int(times.searchsorted(start_ns)), int(times.searchsorted(end_ns))
     if packed and first and int(times[first - 1]) + file.header.window_length_ns > start_ns:
         first -= 1
-    keys = np.flatnonzero(flags[: first + 1] & KEY_FRAME) if first < last else ()
-    first = int(keys[-1]) if len(keys) else first
+    keys = np.flatnonzero(flags[: first + 1] & KEY_FRAME)
+    if first < last and len(keys):
+        first = int(keys[-1])
     return slice(whole.start + first, whole.start + last)

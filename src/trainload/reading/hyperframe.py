@@ -130,6 +130,18 @@ class HyperframeReader:
         """What the recorder could not write, per stream and reason."""
         return [drop for file in self.files for drop in file.drops]
 
+    @property
+    def start_ns(self) -> int:
+        """The earliest timestamp of all streams, 0 where there is no frame."""
+        return min((int(file.index["timestamp_ns"][rows.start]) for file in self.files for rows in file.rows.values()),
+                   default=0)  # fmt: skip
+
+    @property
+    def end_ns(self) -> int:
+        """The latest timestamp of all streams, 0 where there is no frame."""
+        return max((int(file.index["timestamp_ns"][rows.stop - 1]) for file in self.files
+                    for rows in file.rows.values()), default=0)  # fmt: skip
+
     def __len__(self) -> int:
         """The number of windows."""
         return len(self.windows)
@@ -238,8 +250,12 @@ class HyperframeReader:
 
     def iter_range(self, stream: Stream, start_ns: int, end_ns: int) -> Iterator[Frame]:
         """The same frames one by one, reading up to 8 MB ahead."""
+        return self.iter_positions(stream, *self._stream(stream).between(start_ns, end_ns))
+
+    def iter_positions(self, stream: Stream, first: int, last: int) -> Iterator[Frame]:
+        """The frames at the positions [first, last) in time order, reading up to 8 MB ahead."""
         frames = self._stream(stream)
-        first, last = frames.between(start_ns, end_ns)
+        last = min(last, len(frames))
         while first < last:
             end = _batch_end(frames, first, last)
             yield from self._read_rows(frames, first, end)

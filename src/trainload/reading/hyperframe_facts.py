@@ -26,8 +26,6 @@ def hyperframe_facts(reader: HyperframeReader) -> dict[str, Any]:
     """
     header = reader.header
     frames = sum(len(file.index) for file in reader.files)
-    firsts = [int(reader.timestamps(name)[0]) for name in reader.streams if reader.count(name)]
-    lasts = [int(reader.timestamps(name)[-1]) for name in reader.streams if reader.count(name)]
     return {
         "kind": "HFRM",
         "paths": list(reader.paths),
@@ -36,9 +34,9 @@ def hyperframe_facts(reader: HyperframeReader) -> dict[str, Any]:
         "frames": frames,
         "index_bytes": frames * INDEX_ENTRY_BYTES,
         "sections": sorted({tag.decode("ascii", "backslashreplace") for f in reader.files for tag in f.section_tags}),
-        "first_ns": min(firsts, default=None),
-        "last_ns": max(lasts, default=None),
-        "duration_s": (max(lasts) - min(firsts)) / 1e9 if firsts else 0.0,
+        "start_ns": reader.start_ns,
+        "end_ns": reader.end_ns,
+        "duration_s": (reader.end_ns - reader.start_ns) / 1e9,
         "window_ns": header.window_length_ns,
         "windows": len(reader.windows),
         "streams": [stream_facts(reader, name) for name in reader.streams],
