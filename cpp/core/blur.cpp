@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "core/clones.h"
 #include "core/colour.h"
 
 namespace trainload {
@@ -43,20 +44,29 @@ int mirrored(int position, int count) {
     return position < count ? position : period - position;
 }
 
-// out[i] = w[0] * center[i] + sum over d of w[d] * (center[i - d * step] + center[i + d * step]): mirror images of
-// the input give mirror images of the output, bit for bit.
-void filter_row(const float* center, std::ptrdiff_t step, const float* weights, int radius, std::size_t count,
-                float* out) {
+// out[i] = w[0] * line[i] + sum over d of w[d] * (before[d][i] + after[d][i]): mirror images of the input give mirror
+// images of the output, bit for bit. before(d), after(d): the line at distance d on either side.
+TRAINLOAD_CLONES void scale_line(const float* line, float weight, std::size_t count, float* out) {
     for (std::size_t i = 0; i < count; ++i) {
-        out[i] = weights[0] * center[i];
+        out[i] = weight * line[i];
     }
-    for (int distance = 1; distance <= radius; ++distance) {
-        const float weight = weights[distance];
-        const float* before = center - distance * step;
-        const float* after = center + distance * step;
-        for (std::size_t i = 0; i < count; ++i) {
-            out[i] += weight * (before[i] + after[i]);
-        }
+}
+
+TRAINLOAD_CLONES void add_pair(const float* before, const float* after, float weight, std::size_t count, float* out) {
+    for (std::size_t i = 0; i < count; ++i) {
+        out[i] += weight * (before[i] + after[i]);
+    }
+}
+
+TRAINLOAD_CLONES void widen(const std::uint8_t* bytes, std::size_t count, float* out) {
+    for (std::size_t i = 0; i < count; ++i) {
+        out[i] = static_cast<float>(bytes[i]);
+    }
+}
+
+TRAINLOAD_CLONES void round_to_bytes(const float* sums, std::size_t count, std::uint8_t* bytes) {
+    for (std::size_t i = 0; i < count; ++i) {
+        bytes[i] = static_cast<std::uint8_t>(static_cast<int>(std::min(sums[i] + 0.5f, 255.0f)));
     }
 }
 
@@ -66,7 +76,7 @@ void blur_rows(PictureView picture, int radius, OpScratch& scratch) {
     float* center = scratch.padded.data() + edge;
     for (int y = 0; y < picture.height; ++y) {
         const std::uint8_t* row = picture.row(y);
-        std::copy(row, row + bytes, center);
+        widen(row, bytes, center);
         for (int x = 1; x <= radius; ++x) {
             for (int channel = 0; channel < 3; ++channel) {
                 center[channel - 3 * x] = row[3 * mirrored(-x, picture.width) + channel];
@@ -74,8 +84,11 @@ void blur_rows(PictureView picture, int radius, OpScratch& scratch) {
                     row[3 * mirrored(picture.width - 1 + x, picture.width) + channel];
             }
         }
-        filter_row(center, 3, scratch.weights.data(), radius, bytes,
-                   scratch.rows.data() + static_cast<std::size_t>(y) * bytes);
+        float* sums = scratch.rows.data() + static_cast<std::size_t>(y) * bytes;
+        scale_line(center, scratch.weights[0], bytes, sums);
+        for (int x = 1; x <= radius; ++x) {
+            add_pair(center - 3 * x, center + 3 * x, scratch.weights[static_cast<std::size_t>(x)], bytes, sums);
+        }
     }
 }
 
@@ -88,18 +101,11 @@ void blur_columns(PictureView picture, int radius, OpScratch& scratch) {
     grow(scratch.padded, bytes);
     float* sums = scratch.padded.data();
     for (int y = 0; y < picture.height; ++y) {
-        filter_row(line(y), 0, weights, 0, bytes, sums);
+        scale_line(line(y), weights[0], bytes, sums);
         for (int distance = 1; distance <= radius; ++distance) {
-            const float* above = line(y - distance);
-            const float* below = line(y + distance);
-            for (std::size_t i = 0; i < bytes; ++i) {
-                sums[i] += weights[distance] * (above[i] + below[i]);
-            }
+            add_pair(line(y - distance), line(y + distance), weights[distance], bytes, sums);
         }
-        std::uint8_t* row = picture.row(y);
-        for (std::size_t i = 0; i < bytes; ++i) {
-            row[i] = static_cast<std::uint8_t>(std::min(sums[i] + 0.5f, 255.0f));
-        }
+        round_to_bytes(sums, bytes, picture.row(y));
     }
 }
 

@@ -100,61 +100,56 @@ Hsv to_hsv(const std::uint8_t* rgb) {
     const int high = std::max(red, std::max(green, blue)), low = std::min(red, std::min(green, blue));
     if (high == low) return {0, 0, static_cast<std::uint8_t>(high)};
     const float range = static_cast<float>(high - low);
-    const float saturation = range / static_cast<float>(high);
-    const float from_red = static_cast<float>(high - red) / range;
-    const float from_green = static_cast<float>(high - green) / range;
-    const float from_blue = static_cast<float>(high - blue) / range;
-    float hue;
+    const auto below_high = [&](int channel) { return static_cast<float>(high - channel) / range; };
+    float sextants;
     if (red == high) {
-        hue = from_blue - from_green;
+        sextants = below_high(blue) - below_high(green);
     } else if (green == high) {
-        hue = static_cast<float>(2.0 + from_red - from_blue);
+        sextants = static_cast<float>(2.0 + below_high(red) - below_high(blue));
     } else {
-        hue = static_cast<float>(4.0 + from_green - from_red);
+        sextants = static_cast<float>(4.0 + below_high(green) - below_high(red));
     }
-    const double turns = hue / 6.0 + 1.0;  // 5/6 .. 11/6
+    const double turns = sextants / 6.0 + 1.0;  // 5/6 .. 11/6
     const float circle = static_cast<float>(turns >= 1.0 ? turns - 1.0 : turns);
+    const float saturation = range / static_cast<float>(high);
     return {static_cast<std::uint8_t>(static_cast<int>(circle * 255.0)),
             static_cast<std::uint8_t>(static_cast<int>(saturation * 255.0)), static_cast<std::uint8_t>(high)};
 }
 
-// One of six sectors of the colour circle and the place inside it, for the 256 hues.
+// Where a hue lies in its sector of the colour circle (of six), and which of v, t, p, q (0 .. 3) each channel takes.
 struct HuePlace {
-    int sector;
     float fraction;
+    std::array<std::uint8_t, 3> mixture;
 };
 
 std::array<HuePlace, 256> make_hue_places() {
+    constexpr std::uint8_t v = 0, t = 1, p = 2, q = 3;
+    constexpr std::array<std::array<std::uint8_t, 3>, 6> mixtures{
+        {{v, t, p}, {q, v, p}, {p, v, t}, {p, q, v}, {t, p, v}, {v, p, q}}};
     std::array<HuePlace, 256> places;
     for (std::size_t hue = 0; hue < 256; ++hue) {
-        const double sextants = static_cast<float>(hue) * 6.0 / 255.0;
-        const int sector = static_cast<int>(std::floor(sextants));
-        places[hue] = {sector % 6, static_cast<float>(sextants - static_cast<float>(sector))};
+        const double sextants = static_cast<double>(hue) * 6.0 / 255.0;
+        const double sector = std::floor(sextants);
+        places[hue] = {static_cast<float>(sextants - sector), mixtures[static_cast<std::size_t>(sector) % 6]};
     }
     return places;
 }
 
-std::uint8_t rounded(double value) {
-    return static_cast<std::uint8_t>(static_cast<int>(value + 0.5));
+std::uint32_t rounded(double value) {
+    return static_cast<std::uint32_t>(static_cast<int>(value + 0.5));
 }
 
-// Pillow's hsv2rgb.
+// Pillow's hsv2rgb. The four values that a channel may take lie side by side in one word.
 void to_rgb(Hsv colour, const HuePlace& place, std::uint8_t* rgb) {
-    const std::uint8_t v = colour.value;
-    if (colour.saturation == 0) {
-        rgb[0] = rgb[1] = rgb[2] = v;
-        return;
-    }
+    const float value = colour.value, fraction = place.fraction;
     const float saturation = static_cast<float>(colour.saturation / 255.0);
-    const float value = v, f = place.fraction;
-    const std::uint8_t p = rounded(value * (1.0 - saturation));
-    const std::uint8_t q = rounded(value * (1.0 - saturation * f));
-    const std::uint8_t t = rounded(value * (1.0 - saturation * (1.0 - f)));
-    const std::uint8_t sectors[6][3] = {{v, t, p}, {q, v, p}, {p, v, t}, {p, q, v}, {t, p, v}, {v, p, q}};
-    const std::uint8_t* mixed = sectors[place.sector];
-    rgb[0] = mixed[0];
-    rgb[1] = mixed[1];
-    rgb[2] = mixed[2];
+    const std::uint32_t p = rounded(value * (1.0 - saturation));
+    const std::uint32_t q = rounded(value * (1.0 - saturation * fraction));
+    const std::uint32_t t = rounded(value * (1.0 - saturation * (1.0 - fraction)));
+    const std::uint32_t values = colour.value | t << 8 | p << 16 | q << 24;
+    rgb[0] = static_cast<std::uint8_t>(values >> 8 * place.mixture[0]);
+    rgb[1] = static_cast<std::uint8_t>(values >> 8 * place.mixture[1]);
+    rgb[2] = static_cast<std::uint8_t>(values >> 8 * place.mixture[2]);
 }
 
 }  // namespace
