@@ -1,0 +1,245 @@
+"""The torch adapter gives the loader's batches as tensors, on the host and on a GPU, alone and under DDP."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import pickle
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import trainload as tl
+from loading_data import jpegs, write_dts
+
+torch = pytest.importorskip("torch")
+
+import trainload.torch as tlt  # noqa: E402 (needs torch)
+from trainload.torch import station as stations  # noqa: E402
+
+OPS = [tl.RandomResizedCrop(16), tl.RandomHorizontalFlip()]
+NORMALIZE = tl.Normalize.imagenet()
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine")
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory) -> Path:
+    where = tmp_path_factory.mktemp("torch") / "set.dts"
+    return write_dts(where, jpegs(44), [n % 4 for n in range(44)], 10)
+
+
+def loader_of(path, **options):
+    return tlt.ImageLoader(path, **{"batch_size": 8, "ops": OPS, "with_ids": True, "workers": 2, **options})
+
+
+def numpy_batches(path, **options):
+    options = {"batch_size": 8, "ops": OPS, "with_ids": True, "layout": "NCHW", **options}
+    return [tuple(part.copy() for part in batch) for batch in tl.ImageLoader(path, **options)]
+
+
+@pytest.mark.parametrize("channels_last", [True, False])
+@pytest.mark.parametrize("ops", [OPS, [*OPS, NORMALIZE]], ids=["uint8", "float32"])
+def test_tensors_hold_what_the_arrays_hold(path, channels_last, ops):
+    loader = loader_of(path, ops=ops, channels_last=channels_last)
+    for (images, labels, ids), expected in zip(loader, numpy_batches(path, ops=ops), strict=True):
+        assert images.shape == (len(ids), 3, 16, 16)
+        wanted = torch.channels_last if channels_last else torch.contiguous_format
+        assert images.is_contiguous(memory_format=wanted)
+        assert labels.dtype == ids.dtype == torch.int64
+        for tensor, array in zip((images, labels, ids), expected):
+            assert np.array_equal(tensor.numpy(), array)
+
+
+@pytest.mark.parametrize("channels_last", [True, False])
+def test_normalize_on_the_device_is_the_loaders_normalize(path, channels_last):
+    ops = [*OPS, NORMALIZE]
+    loader = loader_of(path, ops=ops, normalize_on_device=True, channels_last=channels_last)
+    for (images, *_), (expected, *_) in zip(loader, numpy_batches(path, ops=ops), strict=True):
+        assert images.dtype == torch.float32
+        assert np.allclose(images.numpy(), expected, atol=1e-2)  # the pictures were rounded to 8 bits on the way
+    half = loader_of(path, ops=ops, normalize_on_device=True, dtype=torch.bfloat16)
+    assert next(iter(half))[0].dtype == torch.bfloat16
+    with pytest.raises(tl.UsageError, match="Normalize"):
+        loader_of(path, normalize_on_device=True)
+
+
+def test_it_stands_where_a_dataloader_stands(path):
+    loader = loader_of(path, last="drop")
+    assert len(loader) == 5 == sum(1 for _ in loader)
+    assert (loader.batch_size, loader.drop_last, len(loader.dataset)) == (8, True, 44)
+    loader.sampler.set_epoch(9)
+    assert loader.state_dict()["epoch"] == 9
+    with pytest.raises(tl.UsageError, match="channels_last"):
+        loader_of(path, layout="NHWC")
+
+
+def test_kept_tensors_stay_and_dropped_iterators_end(path):
+    loader = loader_of(path)
+    kept = [images for images, *_ in loader]
+    copies = [images.clone() for images in kept]
+    for _ in loader:
+        break
+    assert not [t for t in threading.enumerate() if t.name.startswith("trainload")]
+    for _ in loader:
+        pass
+    assert all(torch.equal(a, b) for a, b in zip(kept, copies))
+
+
+def test_state_and_pickle_carry_on_exactly(path):
+    loader = loader_of(path)
+    batches = iter(loader)
+    next(batches)
+    state = json.loads(json.dumps(loader.state_dict()))
+    other = loader_of(path, seed=77)
+    other.load_state_dict(state)
+    copy = pickle.loads(pickle.dumps(loader))
+    for a, b, c in zip(batches, other, copy, strict=True):
+        assert torch.equal(a[0], b[0])
+        assert torch.equal(a[0], c[0])
+
+
+def test_a_training_step_runs_on_it(path):
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for images, labels, _ in loader_of(path, ops=[*OPS, NORMALIZE]):
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(model(images), labels).backward()
+        optimizer.step()
+
+
+RANK = """
+import sys, json, torch, torch.distributed as dist
+import trainload as tl, trainload.torch as tlt
+rank, port, path = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
+loader = tlt.ImageLoader(path, batch_size=4, ops=[tl.RandomResizedCrop(16), tl.Normalize.imagenet()], with_ids=True,
+                         mode="partial", last="pad", workers=1)
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(torch.nn.Flatten(1), torch.nn.Linear(768, 4)))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+seen = []
+for images, labels, ids in loader:
+    torch.nn.functional.cross_entropy(model(images), labels).backward()
+    optimizer.step()
+    seen.append(ids.tolist())
+weights = model.module[1].weight.detach().sum().item()
+print(json.dumps([seen, weights, len(loader)]))
+dist.destroy_process_group()
+"""
+
+
+def free_port() -> int:
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def test_two_ddp_processes_share_the_epoch(path):
+    command = [sys.executable, "-c", RANK]
+    port = str(free_port())
+    ranks = [
+        subprocess.Popen([*command, str(r), port, str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for r in range(2)
+    ]
+    found = []
+    for process in ranks:
+        out, errors = process.communicate(timeout=120)
+        assert process.returncode == 0, errors
+        found.append(json.loads(out.splitlines()[-1]))
+    (first, weights, count), (second, other_weights, other_count) = found
+    assert weights == other_weights
+    assert count == other_count == len(first) == len(second) == 6
+    stream = [i for pair in zip(first, second) for ids in pair for i in ids]
+    order = tl.ImageLoader(path, batch_size=4, ops=OPS, mode="partial").epoch_ids(0).tolist()
+    assert stream == order + order[: len(stream) - len(order)]
+
+
+# The transfer station
+
+
+class FakeEvent:
+    def synchronize(self):
+        pass
+
+    def record(self, stream):
+        pass
+
+
+class FakeStream:
+    def __init__(self, device=None):
+        self.waited = []
+
+    def record_event(self):
+        return FakeEvent()
+
+    def wait_event(self, event):
+        self.waited.append(event)
+
+
+@pytest.fixture
+def fake_cuda(monkeypatch):
+    """torch.cuda as far as the station uses it, on the host: what it orders, not what it computes, is replaced."""
+    current = FakeStream()
+    monkeypatch.setattr(torch.cuda, "Event", FakeEvent)
+    monkeypatch.setattr(torch.cuda, "Stream", FakeStream)
+    monkeypatch.setattr(torch.cuda, "stream", lambda stream: contextlib.nullcontext())
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: current)
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: tensor)
+    monkeypatch.setattr(torch.Tensor, "record_stream", lambda tensor, stream: None)
+    empty = torch.empty
+    monkeypatch.setattr(torch, "empty", lambda *shape, pin_memory=False, **kw: empty(*shape, **kw))
+
+
+def through_station(path, ops, *, fixed=False, finish=None, layout="NHWC"):
+    """The batches of a loader by way of a station, and the addresses that it decoded to."""
+    loader = tl.ImageLoader(path, batch_size=8, ops=ops, workers=2, layout=layout)
+    device = torch.device("cpu")
+    shape = (8, *loader.picture_shape)
+    batches = stations.DeviceBatches(shape, torch.float32 if finish else torch.uint8, device) if fixed else None
+    station = stations.TransferStation(shape, torch.uint8, device, finish=finish, fixed=batches)
+    found, host, sent = [], set(), set()
+    for images, labels in loader.iterate(station):
+        host.add(images.ctypes.data)
+        tensor, _ = station.send(images, [labels])
+        sent.add(tensor.data_ptr())
+        found.append(tensor.clone())
+    return found, host, sent
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_batches_pass_two_zones_in_turn(path, fake_cuda, fixed):
+    found, host, sent = through_station(path, OPS, fixed=fixed)
+    assert len(host) == 2
+    if fixed:
+        assert len(sent) == 2
+        expected = numpy_batches(path, layout="NHWC")
+        assert all(np.array_equal(a.numpy(), b[0]) for a, b in zip(found, expected, strict=True))
+
+
+def test_a_batch_operation_with_an_array_of_its_own_is_sent_whole(path, fake_cuda):
+    brighter = [*OPS, lambda images, labels: (images // 2 + 100, labels)]
+    found, _, _ = through_station(path, brighter, fixed=True)
+    expected = numpy_batches(path, ops=brighter, layout="NHWC")
+    assert all(np.array_equal(a.numpy(), b[0]) for a, b in zip(found, expected, strict=True))
+
+
+@needs_gpu
+@pytest.mark.parametrize("fixed", [False, True])
+@pytest.mark.parametrize("on_device", [False, True])
+def test_on_a_gpu_every_batch_arrives_whole(path, fixed, on_device):
+    ops = [*OPS, NORMALIZE]
+    loader = loader_of(path, ops=ops, device="cuda", fixed_addresses=fixed, normalize_on_device=on_device)
+    for _ in range(3):
+        epoch = loader.state_dict()["epoch"]
+        host = tl.ImageLoader(path, batch_size=8, ops=ops, with_ids=True)
+        host.set_epoch(epoch)
+        for (images, labels, ids), expected in zip(loader, host, strict=True):
+            assert images.device.type == "cuda"
+            assert np.array_equal(ids.cpu().numpy(), expected[2])
+            assert np.array_equal(labels.cpu().numpy(), expected[1])
+            assert np.allclose(images.cpu().numpy(), expected[0], atol=1e-2 if on_device else 0)
