@@ -29,24 +29,29 @@ EXTENSION_START = dts.EXTENSION_OFFSET + dts.EXTENSION_HEAD_BYTES  # where the s
 Sections = list[tuple[bytes, bytes]]  # tag, body
 
 
-def parse_sections(region: bytes, path: str) -> tuple[Sections, int]:
-    """The section list in the first bytes of a file and where it ends; ([], 272) where there is no extension.
+def read_header_region(source: Source) -> bytes:
+    """Byte 0 to the end of the extension; of a file without one the first 272 bytes, or fewer where it ends before.
 
-    Raises FormatError for a list that reaches beyond `region`, and as `sections_from_bytes` does.
+    Raises FormatError for an extension that is longer than the header region or the file.
     """
-    head = region[dts.EXTENSION_OFFSET : EXTENSION_START]
-    size = dts.extension_size_from_bytes(head, path=path) if len(head) == dts.EXTENSION_HEAD_BYTES else 0
-    body = region[EXTENSION_START : EXTENSION_START + size]
-    Checker(path, dts.EXTENSION_OFFSET).limit(size, len(body), field="sections_size", offset=8)
-    return sections_from_bytes(body, path=path, offset=EXTENSION_START), EXTENSION_START + size
+    head = source.read_at(0, min(EXTENSION_START, source.size))
+    if len(head) < EXTENSION_START:
+        return head
+    size = dts.extension_size_from_bytes(head[dts.EXTENSION_OFFSET :], path=source.path)
+    return source.read_at(0, EXTENSION_START + size) if size else head
 
 
-def check_header_crc(region: bytes, sections: Sections, end: int, path: str) -> None:
+def parse_sections(region: bytes, path: str) -> Sections:
+    """The sections of a header region as `read_header_region` gives it. Raises as `sections_from_bytes` does."""
+    return sections_from_bytes(region[EXTENSION_START:], path=path, offset=EXTENSION_START)
+
+
+def check_header_crc(region: bytes, sections: Sections, path: str) -> None:
     """Raise FormatError unless the section list, if there is one, is closed by the CRC-32 of all bytes before it."""
     if not sections:
         return
     tag, body = sections[-1]
-    start = end - HEAD_BYTES - len(body)
+    start = len(region) - HEAD_BYTES - len(body)
     check = Checker(path)
     check.require(
         tag == dts.TAG_HEADER_CRC and len(body) == 4, "the extension must be closed by the CRC-32 of all before it",
@@ -76,11 +81,9 @@ class Extension:
         """Read the extension of an open file; an empty one where the file carries none (at most 16 MB are read)."""
         if not header.holds_pictures:
             return Extension({}, header, source.path)
-        head = source.read_at(dts.EXTENSION_OFFSET, dts.EXTENSION_HEAD_BYTES)
-        size = dts.extension_size_from_bytes(head, path=source.path)
-        region = source.read_at(0, EXTENSION_START + size)
-        sections, end = parse_sections(region, source.path)
-        check_header_crc(region, sections, end, source.path)
+        region = read_header_region(source)
+        sections = parse_sections(region, source.path)
+        check_header_crc(region, sections, source.path)
         return Extension(dict(sections), header, source.path)
 
     @property

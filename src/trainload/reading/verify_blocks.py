@@ -67,12 +67,15 @@ class BlockChecker:
     crcs: NDArray[np.uint32] | None
     decode: Decoder | None
     decode_all: bool
+    _buffer: NDArray[np.uint8] | None = None  # of one block, made by the process that needs it
 
     def __call__(self, k: int) -> BlockResult:
         """Read and check block `k`. Memory: 16 MB."""
         result = BlockResult(k)
         offset = IMAGE_HEADER_BYTES + k * BLOCK_SIZE
-        data = np.empty(BLOCK_SIZE, np.uint8)
+        if self._buffer is None:
+            self._buffer = np.empty(BLOCK_SIZE, np.uint8)
+        data = self._buffer
         try:
             with FileSource(self.path) as source:
                 source.readinto_at(offset, data.data)

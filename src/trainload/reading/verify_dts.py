@@ -71,8 +71,7 @@ def verify_volumes(
 
 def _read_region(path: str) -> Region:
     with FileSource(path) as source:
-        data = source.read_at(0, min(source.size, IMAGE_HEADER_BYTES))
-        return check_region(data, file_size=source.size, path=path)
+        return check_region(source)
 
 
 def _check_set(paths: Sequence[str], headers: Sequence[DtsHeader | None]) -> list[Finding]:

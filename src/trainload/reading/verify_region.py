@@ -1,4 +1,4 @@
-"""Checks the header region of a picture file, bytes in, findings out: header, extension, its CRC, and the zeros.
+"""Checks the header region of a picture file: header, extension, its CRC, and the zeros.
 
 Every byte of the region is held to something: with an extension to HCRC and to zero after it; in a genuine file to the
 header's own rules (where they leave a choice, the blocks decide in verify_dts) and to zero.
@@ -14,8 +14,11 @@ from numpy.typing import NDArray
 
 from trainload.errors import FormatError
 from trainload.formats import dts
-from trainload.reading.extension import Extension, check_header_crc, parse_sections
+from trainload.reading.extension import Extension, check_header_crc, parse_sections, read_header_region
 from trainload.reading.findings import Finding
+from trainload.storage.source import Source
+
+_READ_BYTES = 1 << 20
 
 
 @dataclass(slots=True)
@@ -34,24 +37,25 @@ class Region:
     findings: list[Finding] = field(default_factory=list)
 
 
-def check_region(region: bytes, *, file_size: int, path: str) -> Region:
-    """Check the first 16 MB (or fewer, where the file is shorter) of a picture file that has `file_size` bytes."""
-    result = Region(file_size)
+def check_region(source: Source) -> Region:
+    """Check the header region of a picture file: its first 16 MB, or what there is of them. Memory: the extension."""
+    result, path = Region(source.size), source.path
     try:
-        head = region[: dts.HEADER_BYTES_USED]
-        result.header = dts.DtsHeader.from_bytes(head, file_size=file_size, path=path)
+        head = source.read_at(0, min(source.size, dts.HEADER_BYTES_USED))
+        result.header = dts.DtsHeader.from_bytes(head, file_size=source.size, path=path)
     except FormatError as error:
         result.findings.append(Finding.from_error(error))
     try:
-        sections, end = parse_sections(region, path)
+        region = read_header_region(source)
+        sections = parse_sections(region, path)
     except FormatError as error:
         result.findings.append(Finding.from_error(error))
         result.has_extension = True
         return result
     result.has_extension = bool(sections)
-    result.findings += _findings_of(lambda: check_header_crc(region, sections, end, path))
+    result.findings += _findings_of(lambda: check_header_crc(region, sections, path))
     if sections or result.header is not None:
-        result.findings += _check_zero(region, end if sections else dts.HEADER_BYTES_USED, path)
+        result.findings += _check_zero(source, len(region) if sections else dts.HEADER_BYTES_USED)
     by_tag = dict(sections)
     table = by_tag.get(dts.TAG_BLOCKS, b"")
     good_size = len(table) % 8 == 0 if result.header is None else len(table) == 8 * result.header.num_blocks
@@ -63,12 +67,17 @@ def check_region(region: bytes, *, file_size: int, path: str) -> Region:
     return result
 
 
-def _check_zero(region: bytes, start: int, path: str) -> list[Finding]:
-    offset = first_nonzero(np.frombuffer(region, np.uint8), start)
-    if offset is None:
-        return []
-    rule = "the rest of the header region must be zero"
-    return [Finding(rule, "header region", offset, f"{region[offset]:#04x}", "0", path, end=offset + 1)]
+def _check_zero(source: Source, start: int) -> list[Finding]:
+    buffer = np.empty(_READ_BYTES, np.uint8)
+    end = min(source.size, dts.IMAGE_HEADER_BYTES)
+    for begin in range(start, end, _READ_BYTES):
+        part = buffer[: min(_READ_BYTES, end - begin)]
+        source.readinto_at(begin, part.data)
+        n = first_nonzero(part, 0)
+        if n is not None:
+            rule, place = "the rest of the header region must be zero", begin + n
+            return [Finding(rule, "header region", place, f"{part[n]:#04x}", "0", source.path, end=place + 1)]
+    return []
 
 
 def _check_sections(extension: Extension) -> list[Finding]:
