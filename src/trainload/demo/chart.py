@@ -16,7 +16,7 @@ def draw_chart(rows: list[Row], path: Path) -> None:
         raise UsageError("the chart needs matplotlib: pip install 'trainload[plots]'") from None
     figure = Figure(figsize=(9, 3.4), layout="constrained")
     names = [row.name for row in rows]
-    colours = ["#8a8f98"] + ["#2f7ed8"] * (len(rows) - 1)
+    colours = ["#8a8f98", *["#2f7ed8"] * (len(rows) - 1)]
     panels = (
         ("pictures per second (more is better)", [row.pictures_per_s for row in rows], "{:,.0f}"),
         ("CPU ms per picture (less is better)", [row.cpu_ms_per_picture for row in rows], "{:.2f}"),

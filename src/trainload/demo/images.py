@@ -1,4 +1,4 @@
-"""One training run's reading, measured: the same epochs from a class folder, from LV0 and from LV3."""
+"""Training reads, measured: the same epochs by Pillow from a class folder, then from folder, LV0 and LV3."""
 
 from __future__ import annotations
 
@@ -6,18 +6,23 @@ import resource
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
+from trainload.demo.pillow import PillowFolder
 from trainload.imaging.ops import RandomHorizontalFlip, RandomResizedCrop
 from trainload.loading.loader import ImageLoader
-from trainload.packing.pack import pack_images
+from trainload.packing.images import pack_images
 from trainload.reading.open import open as open_set
 
 BATCH_SIZE = 64
+PILLOW = "folder, Pillow"
+
+Run = tuple[int, float, float]  # pictures, seconds, CPU seconds of one epoch
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,7 @@ def measure_images(data: Path, out: Path, *, epochs: int, tell: Callable[[str], 
     One warm-up epoch per form comes first, so that every form reads from the page cache or from memory. The forms take
     turns, epoch by epoch, so that a machine whose speed drifts is fair to all of them.
     """
-    forms: dict[str, Path] = {"folder": data}
+    forms: dict[str, Path] = {"folder, trainload": data}
     for level in (0, 3):
         target = out / f"lv{level}.dts"
         tell(f"packing LV{level}")
@@ -51,29 +56,35 @@ def measure_images(data: Path, out: Path, *, epochs: int, tell: Callable[[str], 
     loaders = {
         name: ImageLoader(open_set(path), batch_size=BATCH_SIZE, ops=ops, seed=0) for name, path in forms.items()
     }
-    runs: dict[str, list[tuple[int, float, float]]] = {name: [] for name in forms}
-    for name, loader in loaders.items():
-        tell(f"warming up: {name}")
-        _epoch(loader)
-    for epoch in range(epochs):
-        for name, loader in loaders.items():
-            tell(f"epoch {epoch + 1} of {epochs}: {name}")
-            runs[name].append(_epoch(loader))
+    pillow = PillowFolder(data)
+    epochs_of: dict[str, Callable[[], Run]] = {PILLOW: lambda: _pillow_epoch(pillow)}
+    epochs_of |= {name: partial(_epoch, loader) for name, loader in loaders.items()}
+    runs: dict[str, list[Run]] = {name: [] for name in epochs_of}
+    for epoch in range(epochs + 1):
+        for name, run in epochs_of.items():
+            tell(f"epoch {epoch} of {epochs}: {name}" if epoch else f"warming up: {name}")
+            runs[name].append(run())
     _sheet(loaders["DTS LV3"], out / "batch.png")
+    pillow.close()
     for loader in loaders.values():
         loader.close()
-    return [_row(name, runs[name], forms[name]) for name in forms]
+    return [_row(name, runs[name][1:], forms.get(name, data)) for name in runs]
 
 
-def _epoch(loader: ImageLoader) -> tuple[int, float, float]:
-    """(pictures, seconds, CPU seconds) of one epoch."""
+def _pillow_epoch(pillow: PillowFolder) -> Run:
+    wall = time.perf_counter()
+    count, cpu_seconds = pillow.epoch()
+    return count, time.perf_counter() - wall, cpu_seconds
+
+
+def _epoch(loader: ImageLoader) -> Run:
     wall, cpu, count = time.perf_counter(), _cpu_seconds(), 0
     for images, _ in loader:
         count += len(images)
     return count, time.perf_counter() - wall, _cpu_seconds() - cpu
 
 
-def _row(name: str, runs: list[tuple[int, float, float]], path: Path) -> Row:
+def _row(name: str, runs: list[Run], path: Path) -> Row:
     pictures, seconds, cpu_seconds = (float(sum(values)) for values in zip(*runs))
     files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
     return Row(

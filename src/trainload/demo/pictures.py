@@ -33,7 +33,7 @@ def _picture(label: int, rng: np.random.Generator) -> NDArray[np.uint8]:
     clouds = _clouds(height, width, rng)
     grain = rng.normal(0, 0.03, (height, width, 1))
     pixels = np.where(mask[..., None], figure, ground) * (0.55 + 0.9 * clouds[..., None]) + grain
-    return (np.clip(pixels, 0, 1) * 255).astype(np.uint8)
+    return np.asarray(np.clip(pixels, 0, 1) * 255, np.uint8)
 
 
 def _shape(label: int, x: NDArray[np.float32], y: NDArray[np.float32]) -> NDArray[np.bool_]:
