@@ -9,6 +9,8 @@ namespace {
 constexpr std::uint8_t kRestart = 0xD0, kStartOfImage = 0xD8, kEndOfImage = 0xD9, kStartOfScan = 0xDA, kApp0 = 0xE0,
                        kApp14 = 0xEE, kApp15 = 0xEF, kComment = 0xFE;
 
+constexpr std::size_t kFastBytes = 512 * 10;  // the decoder's worst case for one MCU
+
 bool is_spliceable(const JpegHeader& header) {
     if (header.restart_interval == 0 || !header.is_huffman_sequential()) return false;
     if (header.scan_component_count != header.component_count || !header.scan_in_frame_order) return false;
@@ -96,6 +98,8 @@ bool JpegSplicer::splice(Bytes jpeg, const JpegHeader& header, Box region, Splic
         bytes_.push_back(0xFF);
         bytes_.push_back(marker);
     }
+    // libjpeg decodes its fast way only while that many bytes are left; the end marker stops it before them.
+    bytes_.insert(bytes_.end(), kFastBytes, 0);
     spliced.jpeg = bytes_;
     spliced.first_row = first_row;
     return true;

@@ -37,7 +37,7 @@ TRAINLOAD_AVX2 inline __m256i pixel_of_rows(const std::uint8_t* first, const std
     const __m256i pixels23 = _mm256_setr_epi8(8, -1, 12, -1, 9, -1, 13, -1, 10, -1, 14, -1, 11, -1, 15, -1, 8, -1, 12,
                                               -1, 9, -1, 13, -1, 10, -1, 14, -1, 11, -1, 15, -1);
     __m256i high = _mm256_setzero_si256(), low = _mm256_setzero_si256();
-    for (int t = 0; t < taps; t += AxisFilter::kTapStep) {
+    for (int t = 0; t < taps; t += AxisFilter::kColumnStep) {
         const __m256i pixels = pair_of_rows(first + t * 4, second + t * 4);
         const __m256i a = _mm256_shuffle_epi8(pixels, pixels01), b = _mm256_shuffle_epi8(pixels, pixels23);
         high = _mm256_add_epi32(high, _mm256_madd_epi16(a, two_weights(highs + t)));

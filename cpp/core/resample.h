@@ -11,7 +11,8 @@ namespace trainload {
 
 // One direction: output i is the sum over t < taps of weight(i, t) * input[start[i] + t].
 struct AxisFilter {
-    static constexpr int kTapStep = 4;  // taps are a multiple of it, filled up with zero weights
+    // Taps are a multiple of these, filled up with zero weights, in a filter for columns or for rows.
+    static constexpr int kColumnStep = 4, kRowStep = 2;
 
     int outputs = 0;
     int taps = 0;
@@ -30,9 +31,10 @@ struct AxisFilter {
         int window_first, window_end;
         bool mirrored;
     };
-    void build(const Axis& axis);
+    void build(const Axis& axis, int tap_step);
 
   private:
+    std::vector<std::int32_t> counts_;
     std::vector<double> exact_;
 };
 

@@ -42,9 +42,11 @@ Box StageRunner::begin(const Stage& stage, int denominator, bool mirror_x, bool 
     const Box part = visible(stage), box = stage.box, reach = stage.reach;
     const double d = denominator;
     columns_.build({reach.x / denominator, ceil_div(reach.x + reach.width, denominator), box.x / d,
-                    (box.x + box.width) / d, stage.scaled.width, part.x, part.x + part.width, mirror_x});
+                    (box.x + box.width) / d, stage.scaled.width, part.x, part.x + part.width, mirror_x},
+                   AxisFilter::kColumnStep);
     rows_.build({reach.y / denominator, ceil_div(reach.y + reach.height, denominator), box.y / d,
-                 (box.y + box.height) / d, stage.scaled.height, part.y, part.y + part.height, mirror_y});
+                 (box.y + box.height) / d, stage.scaled.height, part.y, part.y + part.height, mirror_y},
+                AxisFilter::kRowStep);
     stride_ = static_cast<std::size_t>(columns_.outputs) * 3 + kPadding;
     // Taps with no weight read beyond the last row; what they read does not count.
     grow(between_, stride_ * static_cast<std::size_t>(rows_.end - rows_.first + rows_.taps));
