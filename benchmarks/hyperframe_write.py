@@ -86,7 +86,8 @@ def write_hyperframes(path: Path, frames: list[Frame], codec: str, sync: bool) -
         ids = {
             s.name: writer.add_stream(
                 s.name, rate_hz=s.rate_hz, dtype=[("value", "<f4", (s.size // 4,))] if s.packed else "<f4",
-                packed=s.packed, encoding="jpeg" if s.name == "camera" else "raw", codec="none" if s.name == "camera" else codec,
+                packed=s.packed, encoding="jpeg" if s.name == "camera" else "raw",
+                codec="none" if s.name == "camera" else codec,
             )
             for s in STREAMS
         }  # fmt: skip

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from published_writer import PublishedWriter
 
+from published_writer import PublishedWriter
 from trainload import FormatError
 from trainload.formats import hyperframe as hfrm
 from trainload.formats import hyperframe_sections as sections

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -74,7 +75,7 @@ def test_any_order_loses_no_item_and_windows_ascend(times: list[int], window_ns:
     windows = cut(times, window_ns)
     assert sorted(time for window in windows for time in window.items) == sorted(times)
     assert all(window.items == sorted(window.items) for window in windows)
-    assert all(a.end_ns <= b.end_ns for a, b in zip(windows, windows[1:]))
+    assert all(a.end_ns <= b.end_ns for a, b in pairwise(windows))
 
 
 def test_a_31_hz_camera_is_not_torn_by_a_grid() -> None:

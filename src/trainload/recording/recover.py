@@ -67,7 +67,7 @@ def recover(
     """Copy every whole window of `source_path` into a new recording at `target_path`, and read that again to be sure.
 
     Frames whose bytes fail their CRC-32 are left out and listed. progress(done, total) gets bytes of the source.
-    Raises FormatError where no window record is found, UsageError where the target exists (unless `overwrite`) or is
+    Raises FormatError where no whole window is found, UsageError where the target exists (unless `overwrite`) or is
     the source; the target has its name only after all checks.
     """
     target = Path(target_path)
@@ -128,6 +128,8 @@ class _Rescue:
                 self._progress(min(found.end, self.source.size), self.source.size)
         if hole is not None:
             self._note_hole(hole, None)
+        if not self._rows and not self._ended_in_order:
+            raise _nothing_to_recover(self.source)
         self._name_unknown_streams()
         part.set_streams(self._streams.values())
         part.set_drops(self._drops)
@@ -227,8 +229,12 @@ def _id_and_window(source: FileSource) -> tuple[bytes | None, int]:
     for found in _walk(source, None):
         if isinstance(found, WindowRecord) and not found.last:
             return found.head.file_id, max(1, found.head.end_ns - found.head.start_ns)
-    raise FormatError(
-        "no window record was found, so there is nothing to recover", field="window records", offset=None,
+    raise _nothing_to_recover(source)
+
+
+def _nothing_to_recover(source: FileSource) -> FormatError:
+    return FormatError(
+        "without one whole window there is nothing to recover", field="window records", offset=None,
         found="none in the whole file", expected="a file that was written with them", path=source.path,
     )  # fmt: skip
 
