@@ -3,6 +3,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "core/clones.h"
+
 namespace trainload {
 
 namespace {
@@ -46,12 +48,12 @@ void sample_nearest(const Source& source, const AffineMatrix& m, const Rgb& fill
     }
 }
 
-double between(double from, double to, double part) {
+inline double between(double from, double to, double part) {
     return from + (to - from) * part;
 }
 
 // Pillow's bilinear_filter32RGB: double precision, cut towards zero; the edge pixel is repeated.
-void sample_bilinear_at(const Source& source, double x_in, double y_in, std::uint8_t* pixel) {
+inline void sample_bilinear_at(const Source& source, double x_in, double y_in, std::uint8_t* pixel) {
     x_in -= 0.5;
     y_in -= 0.5;
     const int x = static_cast<int>(std::floor(x_in)), y = static_cast<int>(std::floor(y_in));
@@ -67,7 +69,8 @@ void sample_bilinear_at(const Source& source, double x_in, double y_in, std::uin
     }
 }
 
-void sample_bilinear(const Source& source, const AffineMatrix& m, const Rgb& fill, PictureView picture) {
+TRAINLOAD_CLONES void sample_bilinear(const Source& source, const AffineMatrix& m, const Rgb& fill,
+                                      PictureView picture) {
     for (int y = 0; y < picture.height; ++y) {
         std::uint8_t* pixel = picture.row(y);
         for (int x = 0; x < picture.width; ++x, pixel += 3) {

@@ -197,7 +197,7 @@ void invert(PictureView picture) {
 }
 
 void posterize(PictureView picture, int bits) {
-    const int mask = 0xFF << (8 - bits);
+    const int mask = 0xFF << (8 - std::clamp(bits, 0, 8));
     apply_table(picture, make_table([&](int value) { return static_cast<std::uint8_t>(value & mask); }));
 }
 
