@@ -16,8 +16,8 @@ from trainload.loading.fills import Fill, order_by_need, resident_fill
 from trainload.loading.iterator import BatchIterator
 from trainload.loading.memory import memory_limit, processes_on_this_machine, usable_cpus
 from trainload.loading.modes import MemoryPlan, ModeChoice, choose_mode
-from trainload.loading.order import LASTS, SHUFFLES, Cut, OrderRule, Shuffle
-from trainload.loading.planning import buffer_size, needed_bytes, plan_run
+from trainload.loading.order import LASTS, SHUFFLES, Cut, Last, OrderRule, Shuffle
+from trainload.loading.planning import Planner, Workforce, buffer_size, needed_bytes
 from trainload.loading.quality import ShuffleQuality, shuffle_quality
 from trainload.loading.ranks import find_rank
 from trainload.loading.selection import select
@@ -26,7 +26,7 @@ from trainload.loading.state import LoaderState
 from trainload.loading.stats import LoaderStats
 from trainload.loading.workers import Run
 
-MANY_SAMPLES = 50_000  # from here on the order of the next epoch is made ahead, on a thread of its own
+MANY_SAMPLES = 50_000  # from here on the next epoch is planned ahead, on a thread of its own
 
 
 class ImageLoader:
@@ -92,7 +92,7 @@ class ImageLoader:
         self.workers = workers or usable_cpus()
         self.stats = LoaderStats()
         self.rank, self.world_size = find_rank(rank, world_size)
-        self._cut = Cut(batch_size, self.rank, self.world_size, cast(Any, last))
+        self._cut = Cut(batch_size, self.rank, self.world_size, cast(Last, last))
         self._selection = select(len(self._set.labels), self._set.blocks, indices, weights)
         self._decoder = SampleDecoder(
             self._set, ops, out=out, layout=layout, dct_scale=dct_scale, replace=on_error == "replace",
@@ -104,6 +104,10 @@ class ImageLoader:
         self.mode, self.mode_reason = choice
         kind = _shuffle_kind(shuffle, weights is not None, self._set.is_training, choice.mode, self._set.has_blocks)
         self._set_rule(OrderRule(seed, kind, prefetch_factor * io_workers))
+        self._planner = Planner(
+            self._selection, self._cut, Workforce(self.workers, io_workers, prefetch, verify == "blocks"),
+            labels=self._set.labels, places=self._set.places, has_blocks=self._set.has_blocks,
+        )  # fmt: skip
         self._resident: Fill | None = None
         self._pair = buffers or BufferPair()
         self._owns_pair = buffers is None
@@ -241,18 +245,14 @@ class ImageLoader:
 
     def _start_run(self, epoch: int, position: int, arrays: BatchArrays) -> Run:
         memory, buffer_bytes = self._memory()
-        selection, rule = self._selection, self._rule
-        plan = plan_run(
-            selection, rule, self._cut, epoch, position, labels=self._set.labels, places=self._set.places,
-            has_blocks=self._set.has_blocks, buffer_bytes=buffer_bytes, workers=self.workers,
-            io_workers=self._options["io_workers"], prefetch=self._options["prefetch"],
-            verify=self._options["verify"] == "blocks",
-        )  # fmt: skip
+        planner, rule = self._planner, self._rule
+        plan = planner.plan(rule, epoch, position, buffer_bytes)
         if isinstance(memory, Fill):
             order_by_need(memory, plan.stream)
+        many = len(self._selection) > MANY_SAMPLES
         run = Run(
             plan, self._decoder, arrays, self.stats, pictures=self._set.pictures, memory=memory,
-            ahead=(lambda: selection.order(rule, epoch + 1)) if len(selection) > MANY_SAMPLES else None,
+            ahead=(lambda: planner.prepare(rule, epoch + 1, buffer_bytes)) if many else None,
         )  # fmt: skip
         run.start()
         return run

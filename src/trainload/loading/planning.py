@@ -1,6 +1,8 @@
-"""From an order and a position to what a run does: the rank's stream, its batches, its buffer windows. Pure."""
+"""From an order and a position to what a run does: the rank's stream, its batches, its buffer windows."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,36 +16,72 @@ from trainload.loading.workers import RunPlan
 MOST_SLICE = 16  # pictures that a decode worker takes at a time
 
 
-def plan_run(
-    selection: Selection,
-    rule: OrderRule,
-    cut: Cut,
-    epoch: int,
-    position: int,
-    *,
-    labels: NDArray[np.int32],
-    places: Places | None,
-    has_blocks: bool,
-    buffer_bytes: int | None,
-    workers: int,
-    io_workers: int,
-    prefetch: int,
-    verify: bool,
-) -> RunPlan:
-    """The plan of this rank from global position `position` of `epoch` on.
+@dataclass(frozen=True, slots=True)
+class Workforce:
+    """How many threads do the work, and how far ahead. Nothing of it changes what a batch holds.
 
-    buffer_bytes: the size of one of the two arenas that the stream passes through; None where all stays in memory.
+    workers: that decode. io_workers: that read. prefetch: batches in the making. verify: check blocks as they arrive.
     """
-    share = cut_order(cut, len(selection), position)
-    stream = selection.order(rule, epoch)[share.positions]
-    windows = np.array([0, len(stream)], np.int64)
-    if places is not None and buffer_bytes is not None:
-        groups = None
-        if has_blocks and rule.shuffle in ("none", "group"):
-            groups = block_groups(rule, epoch, selection.blocks)[places.unit[stream]]
-        windows = buffer_windows(places, stream, groups, buffer_bytes)
-    slice_size = min(MOST_SLICE, -(-cut.batch_size // workers))
-    return RunPlan(rule.seed, epoch, stream, share, windows, labels, workers, io_workers, prefetch, slice_size, verify)
+
+    workers: int
+    io_workers: int
+    prefetch: int
+    verify: bool
+
+
+class Planner:
+    """Makes the plans of one loader's runs, and keeps the one that was made ahead.
+
+    labels: int32, of the whole set. places: where samples lie, None where nothing is read. has_blocks: units are blocks.
+    """
+
+    def __init__(
+        self,
+        selection: Selection,
+        cut: Cut,
+        workforce: Workforce,
+        *,
+        labels: NDArray[np.int32],
+        places: Places | None,
+        has_blocks: bool,
+    ) -> None:
+        self._selection = selection
+        self._cut = cut
+        self._workforce = workforce
+        self._labels = labels
+        self._places = places
+        self._has_blocks = has_blocks
+        self._ready: tuple[tuple[object, ...], RunPlan] | None = None
+
+    def plan(self, rule: OrderRule, epoch: int, position: int, buffer_bytes: int | None) -> RunPlan:
+        """The plan of this rank from global position `position` of `epoch` on.
+
+        buffer_bytes: the size of one of the two arenas that the stream passes through; None where all stays in memory.
+        """
+        ready = self._ready
+        if ready is not None and ready[0] == (rule, epoch, position, buffer_bytes):
+            return ready[1]
+        return self._make(rule, epoch, position, buffer_bytes)
+
+    def prepare(self, rule: OrderRule, epoch: int, buffer_bytes: int | None) -> None:
+        """Make the plan for a whole epoch now (on any thread), so that `plan` finds it."""
+        self._ready = (rule, epoch, 0, buffer_bytes), self._make(rule, epoch, 0, buffer_bytes)
+
+    def _make(self, rule: OrderRule, epoch: int, position: int, buffer_bytes: int | None) -> RunPlan:
+        selection, places, force = self._selection, self._places, self._workforce
+        share = cut_order(self._cut, len(selection), position)
+        stream = selection.order(rule, epoch)[share.positions]
+        windows = np.array([0, len(stream)], np.int64)
+        if places is not None and buffer_bytes is not None:
+            groups = None
+            if self._has_blocks and rule.shuffle in ("none", "group"):
+                groups = block_groups(rule, epoch, selection.blocks)[places.unit[stream]]
+            windows = buffer_windows(places, stream, groups, buffer_bytes)
+        return RunPlan(
+            seed=rule.seed, epoch=epoch, stream=stream, share=share, windows=windows, labels=self._labels,
+            workers=force.workers, io_workers=force.io_workers, prefetch=force.prefetch, verify=force.verify,
+            slice_size=min(MOST_SLICE, -(-self._cut.batch_size // force.workers)),
+        )  # fmt: skip
 
 
 def needed_bytes(places: Places, ids: NDArray[np.int64]) -> int:

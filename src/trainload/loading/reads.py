@@ -46,14 +46,14 @@ def plan_reads(places: Places, ids: NDArray[np.int64], *, limit_bytes: int | Non
     are read together over gaps of at most 64 KB. Where that needs more than `limit_bytes`, no gaps are read: then the
     buffer needs at most the sum of the sizes rounded up to 64.
     """
-    plan = _plan(places, np.unique(ids), gap=MAX_GAP_BYTES, whole_units=True)
+    plan = _plan(places, _unique(ids), gap=MAX_GAP_BYTES, whole_units=True)
     if limit_bytes is not None and plan.size_bytes > limit_bytes:
         return _plan(places, plan.ids, gap=ALIGNMENT - 1, whole_units=False)
     return plan
 
 
 def _plan(places: Places, ids: NDArray[np.int64], *, gap: int, whole_units: bool) -> ReadPlan:
-    rows = np.lexsort((places.start[ids], places.unit[ids]))
+    rows = _rows_in_place(places.unit[ids], places.start[ids])
     unit, start = places.unit[ids[rows]], places.start[ids[rows]]
     end = start + places.size[ids[rows]]
     new_unit = np.append(True, unit[1:] != unit[:-1])[: len(ids)]
@@ -74,6 +74,17 @@ def _plan(places: Places, ids: NDArray[np.int64], *, gap: int, whole_units: bool
     read_of = np.empty(len(ids), np.int64)
     read_of[rows] = read_number
     return ReadPlan(unit[first], starts, sizes, edges[:-1], read_whole, int(edges[-1]), ids, offsets, read_of)
+
+
+def _unique(ids: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The ids, ascending, each once; without sorting what is so already (a whole set)."""
+    return ids if (ids[1:] > ids[:-1]).all() else np.unique(ids)
+
+
+def _rows_in_place(unit: NDArray[np.int64], start: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The order of samples by place; sets list them so, unless a writer chose otherwise inside its blocks."""
+    forward = (unit[1:] > unit[:-1]) | ((unit[1:] == unit[:-1]) & (start[1:] >= start[:-1]))
+    return np.arange(len(unit)) if forward.all() else np.lexsort((start, unit))
 
 
 def buffer_windows(
