@@ -32,6 +32,7 @@ SYNC_WORD = bytes.fromhex("48 46 57 e2 96 b6 0d 0a 1a 0a 9f c3 5d 71 e8 04")
 COMMIT_WORD = b"HFwc"
 END_RECORD = 1 << 0  # record flags: no window follows, the index is next
 MAX_RECORD_BYTES = 1 << 28
+MAX_EXTENT_BYTES = 1 << 62  # so that places in a file fit into int64
 RECORD_HEAD = struct.Struct("<16s16sQQQQIIII")
 RECORD_TAIL = struct.Struct("<I4s")
 RECORD_HEAD_BYTES = RECORD_HEAD.size  # 80
@@ -91,6 +92,7 @@ class RecordHead:
                       offset=RECORD_HEAD_BYTES - 4, found=f"{found:#010x}", expected=f"{crc:#010x}")  # fmt: skip
         head = RecordHead(file_id, number, start, end, extent, count, sections, flags)
         check.limit(head.record_size, MAX_RECORD_BYTES, field="record size", offset=64)
+        check.limit(extent, MAX_EXTENT_BYTES, field="extent_size", offset=56)
         good = extent % ALIGNMENT == 0 and head.record_size <= extent and head.record_size <= room
         check.require(good, "a record must fit into its extent and the file", field="extent_size", offset=56,
                       found=f"{extent:,}", expected=f"a multiple of {ALIGNMENT} from {head.record_size:,}, with "
