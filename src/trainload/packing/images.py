@@ -58,6 +58,8 @@ def pack_images(
         raise UsageError("the genuine exporter writes one volume and ignores EXIF orientation")
     if not 1 <= volumes <= MAX_VOLUMES:
         raise UsageError(f"a set has 1 to {MAX_VOLUMES:,} volumes, not {volumes}")
+    if jobs is not None and jobs < 1:
+        raise UsageError(f"it takes at least one process, not {jobs}")
     tables = open_source(src, reference=reference)
     sets = []
     for name, table in tables.items():
