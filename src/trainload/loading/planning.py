@@ -32,7 +32,8 @@ class Workforce:
 class Planner:
     """Makes the plans of one loader's runs, and keeps the one that was made ahead.
 
-    labels: int32, of the whole set. places: where samples lie, None where nothing is read. has_blocks: units are blocks.
+    labels: int32, of the whole set. places: where samples lie, None where nothing is read. has_blocks: units are
+    blocks.
     """
 
     def __init__(
