@@ -14,15 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from faulty_file import Faults
+from opened_recording import OpenedRecording
 from published_reader import PublishedReader
 from trainload import UsageError
-from trainload.codecs.payload import decode_payload
 from trainload.formats import hyperframe as hfrm
 from trainload.formats import hyperframe_sections as sections
-from trainload.formats.hyperframe_records import WindowRecord, walk_records
-from trainload.formats.hyperframe_streams import StreamInfo, streams_from_bytes
-from trainload.formats.hyperframe_windows import WindowTable, window_table
-from trainload.formats.sections import sections_from_bytes
+from trainload.formats.hyperframe_records import WindowRecord
+from trainload.formats.hyperframe_windows import window_table
 from trainload.recording.compressor import Compressor
 from trainload.recording.recover import recover
 from trainload.recording.writer import HyperframeWriter
@@ -33,32 +31,6 @@ IMU = np.dtype([("gyro", "<f4", (3,)), ("accel", "<f4", (3,))])
 
 def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
-
-
-class Opened:
-    """A finished file taken apart with nothing but the format's own functions."""
-
-    def __init__(self, path: Path) -> None:
-        self.data = path.read_bytes()
-        size = len(self.data)
-        self.header = hfrm.HyperframeHeader.from_bytes(self.data[:512], file_size=size)
-        at, end = self.header.index_offset, self.header.index_offset + self.header.index_size
-        self.index = hfrm.index_from_bytes(self.data[at:end], self.header, file_size=size)
-        at, end = self.header.sections_offset, self.header.sections_offset + self.header.sections_size
-        self.sections = dict(sections_from_bytes(self.data[at:end], path="", offset=at))
-        self.streams = {stream.name: stream for stream in streams_from_bytes(self.sections[b"STRM"])}
-        self.windows = WindowTable.from_bytes(self.sections[b"WNDW"], frame_count=len(self.index), file_size=size)
-        self.records = list(walk_records(lambda offset, n: self.data[offset : offset + n], size))
-
-    def rows(self, stream: StreamInfo) -> list[tuple[int, ...]]:
-        return self.index[self.index["stream_id"] == stream.id].tolist()
-
-    def frames(self, name: str) -> list[tuple[int, bytes]]:
-        stream = self.streams[name]
-        return [
-            (time, bytes(decode_payload(self.data[offset : offset + size], flags, stream.shuffle)))
-            for _, flags, _, time, offset, size, _ in self.rows(stream)
-        ]
 
 
 def write_rig(path: Path, *, codec: str = "none", shuffle: bool = False, seconds: float = 2.0, **options: Any) -> dict:
@@ -80,7 +52,7 @@ def write_rig(path: Path, *, codec: str = "none", shuffle: bool = False, seconds
     return told
 
 
-def unpacked(file: Opened, name: str) -> list[tuple[int, bytes]]:
+def unpacked(file: OpenedRecording, name: str) -> list[tuple[int, bytes]]:
     """The samples of a packed stream with their own times."""
     samples = []
     for first, payload in file.frames(name):
@@ -93,7 +65,7 @@ def unpacked(file: Opened, name: str) -> list[tuple[int, bytes]]:
 @pytest.mark.parametrize(("codec", "shuffle"), [("none", False), ("lz4", True), ("lz4hc:3", False), ("zstd", True)])
 def test_what_is_written_reads_back_frame_for_frame(tmp_path: Path, codec: str, shuffle: bool) -> None:
     told = write_rig(tmp_path / "a.hfr", codec=codec, shuffle=shuffle)
-    file = Opened(tmp_path / "a.hfr")
+    file = OpenedRecording(tmp_path / "a.hfr")
     assert file.frames("cam") == told["cam"]
     assert file.frames("lidar") == told["lidar"]
     assert unpacked(file, "imu") == told["imu"]
@@ -116,7 +88,7 @@ def test_a_reader_of_the_published_text_reads_our_file(tmp_path: Path) -> None:
 
 def test_every_frame_starts_at_a_multiple_of_64_and_gaps_are_zeros_or_records(tmp_path: Path) -> None:
     write_rig(tmp_path / "a.hfr")
-    file = Opened(tmp_path / "a.hfr")
+    file = OpenedRecording(tmp_path / "a.hfr")
     used = bytearray(len(file.data))
     for _, _, _, _, offset, size, crc in file.index.tolist():
         assert offset % 64 == 0
@@ -133,7 +105,7 @@ def test_every_frame_starts_at_a_multiple_of_64_and_gaps_are_zeros_or_records(tm
 
 def test_records_index_and_window_table_tell_the_same(tmp_path: Path) -> None:
     write_rig(tmp_path / "a.hfr")
-    file = Opened(tmp_path / "a.hfr")
+    file = OpenedRecording(tmp_path / "a.hfr")
     records = [one for one in file.records if isinstance(one, WindowRecord) and not one.last]
     assert len(records) == len(file.windows)
     entries = np.concatenate([record.entries for record in records])
@@ -150,7 +122,7 @@ def test_records_index_and_window_table_tell_the_same(tmp_path: Path) -> None:
 
 def test_receive_times_and_durations_stay_apart_from_timestamps(tmp_path: Path) -> None:
     write_rig(tmp_path / "a.hfr")
-    file = Opened(tmp_path / "a.hfr")
+    file = OpenedRecording(tmp_path / "a.hfr")
     received = sections.receive_times_from_bytes(file.sections[b"RECV"], entries=len(file.index))
     assert np.array_equal(received, file.index["timestamp_ns"] + 5)
     lasted = sections.durations_from_bytes(file.sections[b"DURA"], entries=len(file.index))
@@ -167,12 +139,12 @@ def test_stream_facts_clocks_and_key_frames_are_kept(tmp_path: Path) -> None:
         for n in range(6):
             writer.append("h264", n, b"x", key_frame=n % 3 == 0, stream_index=10 + n)
             writer.append(host, n, b"y")
-    file = Opened(tmp_path / "a.hfr")
+    file = OpenedRecording(tmp_path / "a.hfr")
     assert file.streams["h264"].calibration == calibration
-    rows = file.rows(file.streams["h264"])
+    rows = file.rows("h264")
     assert [row[1] for row in rows] == [3, 2, 2, 3, 2, 2]
     assert [row[2] for row in rows] == [10, 11, 12, 13, 14, 15]
-    assert {row[1] for row in file.rows(file.streams["gnss"])} == {hfrm.KEY_FRAME}
+    assert {row[1] for row in file.rows("gnss")} == {hfrm.KEY_FRAME}
     assert sections.meta_from_bytes(file.sections[b"META"]) == {"car": "blue"}
 
 
@@ -182,7 +154,7 @@ def test_a_codec_on_jpeg_is_left_out_with_a_warning(tmp_path: Path) -> None:
     writer.append("cam", 0, bytes(10_000))
     summary = writer.finalize()
     assert summary.warnings == ("stream 'cam': codec 'zstd' is wasted on jpeg and was left out",)
-    file = Opened(tmp_path / "a.hfr")
+    file = OpenedRecording(tmp_path / "a.hfr")
     assert file.streams["cam"].codec == "none" and file.index["byte_size"].tolist() == [10_000]
 
 
@@ -197,7 +169,7 @@ def test_late_frames_are_marked_counted_and_found_in_their_window(tmp_path: Path
     writer.append(imu, 30, np.uint32(30))
     summary = writer.finalize()
     assert summary.late == {"a": 1, "imu": 1}
-    file = Opened(tmp_path / "a.hfr")
+    file = OpenedRecording(tmp_path / "a.hfr")
     late = (file.index["flags"] & hfrm.LATE) != 0
     assert file.index["timestamp_ns"][late].tolist() == [20, 30]
     assert file.windows.start_ns.tolist() == [0, 150, 260]
@@ -216,7 +188,7 @@ def test_any_order_across_streams_loses_nothing(
             writer.add_stream(f"s{n}", codec="zstd" if n == 3 else "none")
         for n, (stream, time) in enumerate(frames):
             writer.append(stream, time, b"%d" % n * 10)
-    file = Opened(path)
+    file = OpenedRecording(path)
     told = sorted((stream, time, b"%d" % n * 10) for n, (stream, time) in enumerate(frames))
     assert sorted((s.id, *frame) for s in file.streams.values() for frame in file.frames(s.name)) == told
 
@@ -224,7 +196,7 @@ def test_any_order_across_streams_loses_nothing(
 def test_an_empty_recording_is_a_whole_file(tmp_path: Path) -> None:
     with HyperframeWriter(tmp_path / "a.hfr") as writer:
         writer.add_stream("never")
-    file = Opened(tmp_path / "a.hfr")
+    file = OpenedRecording(tmp_path / "a.hfr")
     assert (len(file.index), len(file.windows), list(file.streams)) == (0, 0, ["never"])
 
 
@@ -266,7 +238,7 @@ def test_refused_input_is_a_usage_error_and_nothing_is_written(tmp_path: Path, c
     with pytest.raises(UsageError, match=text):
         call(writer)
     writer.finalize()
-    file = Opened(tmp_path / "a.hfr")
+    file = OpenedRecording(tmp_path / "a.hfr")
     assert len(file.index) == 0 and list(file.streams) == ["a", "imu"]
 
 
@@ -277,7 +249,7 @@ def test_a_payload_changed_after_append_does_not_change_the_file(tmp_path: Path)
         writer.append("a", 0, buffer)
         buffer[:] = b"after!"
         writer.append("a", 1, np.arange(6, dtype="u1").reshape(2, 3)[:, ::2])
-    assert Opened(tmp_path / "a.hfr").frames("a") == [(0, b"before"), (1, bytes([0, 2, 3, 5]))]
+    assert OpenedRecording(tmp_path / "a.hfr").frames("a") == [(0, b"before"), (1, bytes([0, 2, 3, 5]))]
 
 
 def test_the_name_appears_only_when_the_file_is_whole_and_abort_removes_it(tmp_path: Path) -> None:
@@ -314,7 +286,7 @@ def test_thousands_of_frames_in_one_window_are_one_window(tmp_path: Path) -> Non
         writer.add_stream("a")
         for n in range(5000):
             writer.append("a", n, b"%d" % n)
-    file = Opened(tmp_path / "a.hfr")
+    file = OpenedRecording(tmp_path / "a.hfr")
     assert len(file.records) == 2 and [data for _, data in file.frames("a")] == [b"%d" % n for n in range(5000)]
 
 
@@ -326,7 +298,9 @@ def test_windows_leave_the_compressor_in_order_and_within_its_bound(tmp_path: Pa
         for n in range(60):
             writer.append("a", n * 20, bytes([n]) * (200_000 if n % 5 == 0 else 10))
             assert compressor._in_flight <= 1
-    numbers = [one.head.start_ns for one in Opened(tmp_path / "a.hfr").records if isinstance(one, WindowRecord)]
+    numbers = [
+        one.head.start_ns for one in OpenedRecording(tmp_path / "a.hfr").records if isinstance(one, WindowRecord)
+    ]
     assert numbers[:-1] == [n * 20 for n in range(60)]
 
 
@@ -348,7 +322,7 @@ def test_one_failing_operation_loses_no_written_window(tmp_path: Path, operation
     report = recover(path.with_name("a.hfr.tmp"), path)
     whole = number - 2 if operation == "write" else 10
     assert report.windows == whole and not report.losses
-    assert [data for _, data in Opened(path).frames("a")] == written[:whole]
+    assert [data for _, data in OpenedRecording(path).frames("a")] == written[:whole]
 
 
 def test_short_writes_are_written_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -356,7 +330,7 @@ def test_short_writes_are_written_on(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(os, "pwrite", lambda fd, data, at: pwrite(fd, data[:777], at))
     monkeypatch.setattr(os, "pwritev", lambda fd, data, at: pwritev(fd, [b"".join(data)[:1000]], at))
     told = write_rig(tmp_path / "a.hfr", codec="zstd")
-    assert Opened(tmp_path / "a.hfr").frames("cam") == told["cam"]
+    assert OpenedRecording(tmp_path / "a.hfr").frames("cam") == told["cam"]
 
 
 def test_a_full_disk_leaves_whole_windows_and_says_what_is_safe(tmp_path: Path) -> None:
@@ -369,4 +343,4 @@ def test_a_full_disk_leaves_whole_windows_and_says_what_is_safe(tmp_path: Path) 
     assert caught.value.errno == errno.ENOSPC
     report = recover(path.with_name("a.hfr.tmp"), path)
     assert report.windows >= 10 and not report.losses
-    assert Opened(path).frames("a") == [(n * 20, bytes([n]) * 1000) for n in range(report.windows)]
+    assert OpenedRecording(path).frames("a") == [(n * 20, bytes([n]) * 1000) for n in range(report.windows)]

@@ -22,6 +22,7 @@ from trainload.formats.durations import duration_ns as parse_duration
 from trainload.formats.hyperframe_sections import Drop
 from trainload.recording.part import OpenFile, keep_tmp
 from trainload.recording.queue import BLOCK, POLICIES, FrameQueue
+from trainload.recording.split import Split
 from trainload.recording.stats import RateMeter, RecorderStats, StreamStats
 from trainload.recording.writer import HyperframeWriter, WriteSummary
 
@@ -80,22 +81,16 @@ class Recorder:
         open_file: OpenFile = keep_tmp,
     ) -> None:
         self._policy = _known_policy(policy)
-        self._split_bytes = _positive(split_bytes, "split_bytes")
-        self._split_ns = None if split_duration is None else parse_duration(split_duration, what="split_duration")
-        self._folder = Path(path) if split_bytes is not None or split_duration is not None else None
+        split = _split(Path(path), split_bytes, split_duration)
         self._sync_every_s = parse_duration(sync_every, what="sync_every") / 1e9
         self._queue_bytes = _positive(queue_bytes, "queue_bytes") or 0
-        if self._folder is not None:
-            self._folder.mkdir(parents=True, exist_ok=True)
-        self._parts: list[WriteSummary] = []
-        self._drops_before_part: dict[tuple[int, str], Drop] = {}
+        self._queue = FrameQueue(self._queue_bytes)
         self._writer = HyperframeWriter(
-            path if self._folder is None else self._part_path(), window=window, lateness=lateness, threads=threads,
-            meta=meta, overwrite=overwrite, open_file=open_file,
+            path if split is None else split.path(0), window=window, lateness=lateness, threads=threads, meta=meta,
+            overwrite=overwrite, split=split, drops=self._queue.drops, open_file=open_file,
         )  # fmt: skip
         self._writer_lock = threading.RLock()  # add_stream, and the writing thread
         self._index_lock = threading.Lock()  # the streams' counters
-        self._queue = FrameQueue(self._queue_bytes)
         self._policies: dict[int | str, str] = {}
         self._receive_times = receive_times
         self._on_commit = on_commit
@@ -171,7 +166,7 @@ class Recorder:
         return RecorderStats(
             seconds=time.monotonic() - self._started, megabytes_per_s=rates[""] / 1e6,
             queue_bytes=self._queue.size_bytes, queue_frames=self._queue.frames, windows=part.windows,
-            committed_windows=part.synced_windows, parts=len(self._parts), file_bytes=part.size,
+            committed_windows=part.synced_windows, parts=len(self._writer.parts), file_bytes=part.size,
             streams=tuple(
                 StreamStats(s.info.name, s.frames, s.bytes, rates[s.info.name], s.late, dropped.get(s.info.id, 0))
                 for s in streams
@@ -200,9 +195,8 @@ class Recorder:
         try:
             self._record()
             with self._writer_lock:
-                self._writer.set_drops(self._drops_of_part())
-                self._parts.append(self._writer.finalize())
-            self._summary = RecordSummary(tuple(self._parts), tuple(self._queue.drops()))
+                self._writer.finalize()
+            self._summary = RecordSummary(tuple(self._writer.parts), tuple(self._queue.drops()))
         except BaseException as error:  # handed to the callers of write() and close()
             self._error = self._rescued(error)
             self._queue.fail(self._error)
@@ -218,47 +212,17 @@ class Recorder:
             with self._writer_lock:
                 for frame in frames:
                     self._writer.take(frame)
-                    if self._part_is_full():
-                        self._roll()
                 if time.monotonic() >= next_sync:
                     self._sync(flush=quiet)
                     next_sync, quiet = time.monotonic() + self._sync_every_s, True
 
     def _sync(self, *, flush: bool) -> None:
         """Commit what is written; where nothing came since the last time, the open windows too."""
-        self._writer.set_drops(self._drops_of_part())
         if flush:
             self._writer.flush()
         windows = self._writer.sync()
         if self._on_commit is not None:
             self._on_commit(windows, self._writer.part.tmp_path)
-
-    def _part_is_full(self) -> bool:
-        part = self._writer.part
-        return part.windows > 0 and (
-            (self._split_bytes is not None and part.size >= self._split_bytes)
-            or (self._split_ns is not None and part.end_ns - part.start_ns >= self._split_ns)
-        )
-
-    def _roll(self) -> None:
-        self._writer.set_drops(self._drops_of_part())
-        self._drops_before_part = {(drop.stream_id, drop.reason): drop for drop in self._queue.drops()}
-        self._parts.append(self._writer.roll(self._part_path(1)))
-        self._writer.set_drops(self._drops_of_part())
-
-    def _drops_of_part(self) -> list[Drop]:
-        """What was dropped since the current part began."""
-        found: list[Drop] = []
-        for drop in self._queue.drops():
-            before = self._drops_before_part.get((drop.stream_id, drop.reason))
-            frames, size = (before.frames, before.bytes) if before else (0, 0)
-            if drop.frames > frames:
-                found.append(Drop(drop.stream_id, drop.reason, drop.frames - frames, drop.bytes - size))
-        return found
-
-    def _part_path(self, ahead: int = 0) -> Path:
-        assert self._folder is not None
-        return self._folder / f"part-{len(self._parts) + ahead:05d}.hfr"
 
     def _rescued(self, error: BaseException) -> BaseException:
         """After a full disk the file still ends with a whole window: finish it there, if the system lets us."""
@@ -284,3 +248,13 @@ def _positive(value: int | None, name: str) -> int | None:
     if value is not None and value < 1:
         raise UsageError(f"{name} must be at least 1, not {value!r}")
     return value
+
+
+def _split(folder: Path, most_bytes: int | None, duration: str | int | None) -> Split | None:
+    """The split asked for; its folder is made. Raises UsageError."""
+    if most_bytes is None and duration is None:
+        return None
+    most_ns = None if duration is None else parse_duration(duration, what="split_duration")
+    split = Split(folder, _positive(most_bytes, "split_bytes"), most_ns)
+    folder.mkdir(parents=True, exist_ok=True)
+    return split

@@ -6,7 +6,7 @@ Frames go through the window cutter (windows.py), the compressor (compressor.py)
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from trainload.formats.hyperframe_streams import StreamInfo
 from trainload.recording.compressor import Compressor, EncodedWindow
 from trainload.recording.frames import PendingFrame, pending_frame, stored_frames
 from trainload.recording.part import OpenFile, Part, keep_tmp
+from trainload.recording.split import Split
 from trainload.recording.streams import OpenStream, StreamSet
 from trainload.recording.windows import CutWindow, WindowCutter
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class WriteSummary:
-    """What a finished file holds. bytes_in: payload as given. late: late frames by stream, since the start."""
+    """What a finished file holds. bytes_in: payload before compression. late: late frames by stream, of all parts."""
 
     path: str
     frames: int
@@ -47,7 +48,8 @@ class HyperframeWriter:
     window: target length of a window ("100ms" or ns); 1 to 2 periods of the slowest stream serve well. lateness: how
     far behind the newest timestamp a frame may come and still find its window open (default: one window); memory holds
     window + lateness of frames. threads: for compression. meta: a JSON object kept in the file. overwrite: replace a
-    file, or the .tmp of an unfinished recording, that has the name. One thread at a time.
+    file, or the .tmp of an unfinished recording, that has the name. split: go on in new files, `path` being
+    the first. drops: gives what was lost so far before it came here; stored in the file. One thread at a time.
     """
 
     def __init__(
@@ -59,6 +61,8 @@ class HyperframeWriter:
         threads: int | None = None,
         meta: dict[str, Any] | None = None,
         overwrite: bool = False,
+        split: Split | None = None,
+        drops: Callable[[], list[Drop]] = list,
         open_file: OpenFile = keep_tmp,
     ) -> None:
         window_ns = parse_duration(window, what="window")
@@ -66,8 +70,11 @@ class HyperframeWriter:
         self._streams = StreamSet()
         self._cutter: WindowCutter[PendingFrame] = WindowCutter(window_ns, lateness_ns)
         self._compressor = Compressor(threads)
-        self._drops: list[Drop] = []
+        self._split = split
+        self._drops = drops
+        self._drops_before_part: dict[tuple[int, str], Drop] = {}
         self._bytes_in = 0
+        self.parts: list[WriteSummary] = []  # the files finished so far
         self._open_file = open_file
         self._overwrite = overwrite
         self._meta = meta
@@ -170,11 +177,6 @@ class HyperframeWriter:
         if self._cutter.push(frame.timestamp_ns, frame):
             self._close(self._cutter.cut())
 
-    def set_drops(self, drops: list[Drop]) -> None:
-        """Counts of frames that were lost before they came here; stored in the file."""
-        self._drops = drops
-        self.part.set_drops(drops)
-
     def flush(self) -> None:
         """Close every open window and write it. What comes later for these windows is stored as late."""
         self._close(self._cutter.flush())
@@ -187,26 +189,21 @@ class HyperframeWriter:
 
     def sync(self) -> int:
         """Write every closed window and ask the disk to hold it; the number of windows in the file that are safe."""
+        self.part.set_drops(self._since_part(self._drops()))
         self.write_closed()
         return self.part.sync()
-
-    def roll(self, path: str | os.PathLike[str]) -> WriteSummary:
-        """Finish this file and go on in a new one at `path`, with the same streams; open windows go to the new file."""
-        summary = self._finish_part()
-        self._part = self.last_part = self._open(path)
-        return summary
 
     def finalize(self) -> WriteSummary:
         """Write all that is open, finish the file and give it its name. Raises OSError, saying what is safe."""
         self.part  # noqa: B018 - raises after the end
         try:
-            self._close(self._cutter.flush())
+            self.flush()
             return self._finish_part()
         finally:
             self._compressor.close()
 
     def finish_now(self) -> WriteSummary:
-        """Finish the file with the windows that are written; what is still open is lost. For a disk that is full."""
+        """Finish the file with the windows that are written; what is not is lost. For a disk that is full."""
         self._compressor.close()
         return self._finish_part()
 
@@ -242,12 +239,13 @@ class HyperframeWriter:
     def _open(self, path: str | os.PathLike[str]) -> Part:
         part = Part(path, self._cutter.window_ns, meta=self._meta, overwrite=self._overwrite, open_file=self._open_file)
         part.set_streams(self._streams.infos)
-        part.set_drops(self._drops)
         return part
 
     def _finish_part(self) -> WriteSummary:
         part = self.part
-        self.write_closed()
+        drops = self._drops()
+        part.set_drops(self._since_part(drops))
+        self._drops_before_part = {(drop.stream_id, drop.reason): drop for drop in drops}
         self._part = None
         table = part.finalize()
         summary = WriteSummary(
@@ -255,15 +253,29 @@ class HyperframeWriter:
             {stream.info.name: stream.late for stream in self._streams if stream.late}, tuple(self._streams.warnings),
         )  # fmt: skip
         self._bytes_in = 0
+        self.parts.append(summary)
         return summary
+
+    def _since_part(self, drops: list[Drop]) -> list[Drop]:
+        """What of `drops` was lost since the current part began."""
+        found: list[Drop] = []
+        for drop in drops:
+            before = self._drops_before_part.get((drop.stream_id, drop.reason))
+            frames, size = (before.frames, before.bytes) if before else (0, 0)
+            if drop.frames > frames:
+                found.append(Drop(drop.stream_id, drop.reason, drop.frames - frames, drop.bytes - size))
+        return found
 
     def _close(self, windows: Iterable[CutWindow[PendingFrame]]) -> None:
         for window in windows:
             frames, encodings = stored_frames(window.items)
-            self._bytes_in += sum(len(item.payload) for item in window.items)
             self._compressor.submit(window.start_ns, window.end_ns, frames, encodings)
         for ready in self._compressor.finished():
             self._write(ready)
 
     def _write(self, window: EncodedWindow) -> None:
+        if self._split is not None and self._split.is_due(self.part):
+            self._finish_part()
+            self._part = self.last_part = self._open(self._split.path(len(self.parts)))
         self.part.write_window(window.start_ns, window.end_ns, window.frames)
+        self._bytes_in += window.size
