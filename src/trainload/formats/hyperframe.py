@@ -111,7 +111,8 @@ class HyperframeHeader:
     @property
     def window_length_ns(self) -> int:
         """The window's target length; of a plain file, the time that the header's window spans (at least 1 ns)."""
-        return self.window_ns or max(1, self.time_window_end_ns - self.time_window_start_ns)
+        length = self.window_ns or max(1, self.time_window_end_ns - self.time_window_start_ns)
+        return min(length, MAX_TIMESTAMP_NS)
 
     def to_bytes(self) -> bytes:
         """The 512 bytes, with their CRC-32 in the last four."""
