@@ -203,6 +203,9 @@ def test_verify_checks_that_volumes_fit(file: Path, tmp_path: Path) -> None:
     assert verify(volume(0, 2)).good  # one volume alone is whole in itself
     assert [f.field for f in verify([volume(0, 2), volume(1, 3)]).findings] == ["total_blocks"]
     assert [f.field for f in verify([volume(0, 2), volume(0, 2)]).findings] == ["volume_id"]
+    header = {"num_volumes": 2, "volume_id": 1, "total_blocks": 2}
+    other = DtsBuilder([FLAT], header=header, sections={dts.TAG_UUID: bytes(16)}).write(tmp_path / "other.dts")
+    assert [f.field for f in verify([volume(0, 2), other]).findings] == ["UUID"]
 
 
 # ---- hostile files: a value or a FormatError

@@ -146,6 +146,7 @@ def test_volumes_make_one_set_whatever_the_order_of_the_paths(volumes: list[Path
         ("another split", [0, 1, 2], {"is_training": False}),
         ("total_blocks too large", [0, 1, 2], {"total_blocks": 9}),
         ("another number of volumes", [0, 1, 2], {"num_volumes": 4}),
+        ("the UUID of another set", [0, 1, 2], {"volume_id": 2}),
     ],
 )
 def test_a_wrong_volume_set_is_refused(
@@ -154,8 +155,9 @@ def test_a_wrong_volume_set_is_refused(
     paths = [volumes[n] for n in pick]
     if override:
         level = int(str(override.get("compress_level", 0)))
+        uuid = bytes(16) if name.startswith("the UUID") else bytes(range(16))
         builder = DtsBuilder(
-            BLOCKS[3:], level=level, sections={b"CLSS": None},
+            BLOCKS[3:], level=level, sections={b"CLSS": None, b"UUID": uuid},
             header={"num_volumes": 3, "total_blocks": 4, "volume_id": 2} | override,
         )  # fmt: skip
         paths[2] = builder.write(tmp_path / "v2.dts")

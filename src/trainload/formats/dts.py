@@ -166,6 +166,8 @@ def _check_pictures(header: DtsHeader, check: _HeaderChecker, file_size: int) ->
     check.field("block_size", header.block_size, BLOCK_SIZE)
     check.field("header_bytes", header.header_bytes, IMAGE_HEADER_BYTES)
     check.field("pic_alignment", header.pic_alignment, PICTURE_ALIGNMENT)
+    check.field("image_width", header.image_width, 0)
+    check.field("image_height", header.image_height, 0)
     check.field("num_channels", header.num_channels, 3)
     check.field("color_type", header.color_type, "RGB")
     size = header.block_header_size

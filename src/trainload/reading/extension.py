@@ -42,8 +42,14 @@ def read_header_region(source: Source) -> bytes:
 
 
 def parse_sections(region: bytes, path: str) -> Sections:
-    """The sections of a header region as `read_header_region` gives it. Raises as `sections_from_bytes` does."""
-    return sections_from_bytes(region[EXTENSION_START:], path=path, offset=EXTENSION_START)
+    """The sections of a header region as `read_header_region` gives it. Raises FormatError, also for a tag twice."""
+    sections = sections_from_bytes(region[EXTENSION_START:], path=path, offset=EXTENSION_START)
+    tags = [tag for tag, _ in sections]
+    Checker(path).require(
+        len(set(tags)) == len(tags), "each tag must occur once", field="sections", offset=EXTENSION_START, found=tags,
+        expected="different tags",
+    )  # fmt: skip
+    return sections
 
 
 def check_header_crc(region: bytes, sections: Sections, path: str) -> None:

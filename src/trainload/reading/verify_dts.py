@@ -22,7 +22,7 @@ from trainload.reading.extension import Extension
 from trainload.reading.findings import Finding, Report
 from trainload.reading.verify_blocks import BlockChecker, BlockResult, Decoder
 from trainload.reading.verify_region import Region, check_region
-from trainload.reading.volumes import check_volume_set
+from trainload.reading.volumes import check_same_set, check_volume_set
 from trainload.storage.file import FileSource
 
 Progress = Callable[[int, int], None]  # blocks done, blocks in all
@@ -46,7 +46,7 @@ def verify_volumes(
     """
     report = Report(", ".join(paths))
     regions = [_read_region(path) for path in paths]
-    report.findings += _check_set(paths, [region.header for region in regions])
+    report.findings += _check_set(paths, regions)
     counts = [_count_blocks(region) for region in regions]
     totals = {"bytes": sum(region.file_size for region in regions), "volumes": len(paths), "blocks": 0, "samples": 0,
               "decoded": 0}  # fmt: skip
@@ -74,13 +74,16 @@ def _read_region(path: str) -> Region:
         return check_region(source)
 
 
-def _check_set(paths: Sequence[str], headers: Sequence[DtsHeader | None]) -> list[Finding]:
+def _check_set(paths: Sequence[str], regions: Sequence[Region]) -> list[Finding]:
     """Whether several files are the volumes of one set; one volume alone may be checked by itself."""
-    whole = [header for header in headers if header is not None]
-    if len(whole) < len(paths) or len(paths) == 1:
+    headers = [region.header for region in regions if region.header is not None]
+    extensions = [region.extension for region in regions if region.extension is not None]
+    if len(headers) < len(paths) or len(paths) == 1:
         return []
     try:
-        check_volume_set(whole, paths)
+        check_volume_set(headers, paths)
+        if len(extensions) == len(paths):
+            check_same_set(extensions, paths)
     except FormatError as error:
         return [Finding.from_error(error)]
     return []
@@ -213,8 +216,6 @@ def _check_genuine_header(
     whole = header.total_blocks == header.num_blocks
     for field, offset, good, found, expected in (
         ("val_set_prep", 24, header.val_set_prep in (0, 1), header.val_set_prep, "0 or 1"),
-        ("image_width", 36, header.image_width == 0, header.image_width, 0),
-        ("image_height", 40, header.image_height == 0, header.image_height, 0),
         ("num_volumes", 56, (header.num_volumes == 1) == whole, header.num_volumes, "1 where all blocks are here"),
         ("max_pic_per_block", 108, header.max_pic_per_block in most, header.max_pic_per_block, sorted(most)),
         ("compression_ratio", 112, header.compression_ratio == ratio, header.compression_ratio, ratio),

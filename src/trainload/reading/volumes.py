@@ -64,8 +64,10 @@ def open_volumes(paths: Sequence[str]) -> tuple[Volume, ...]:
             sources.append(FileSource(path))
         headers = [read_header(source) for source in sources]
         check_volume_set(headers, paths)
-        order = sorted(range(len(paths)), key=lambda n: headers[n].volume_id)
-        return tuple(Volume(sources[n], headers[n], Extension.read(sources[n], headers[n])) for n in order)
+        extensions = [Extension.read(source, header) for source, header in zip(sources, headers)]
+        check_same_set(extensions, paths)
+        volumes = [Volume(*parts) for parts in zip(sources, headers, extensions)]
+        return tuple(sorted(volumes, key=lambda volume: volume.header.volume_id))
     except BaseException:
         for source in sources:
             source.close()
@@ -93,6 +95,16 @@ def check_volume_set(headers: Sequence[DtsHeader], paths: Sequence[str]) -> None
         blocks == first.total_blocks, "total_blocks must count the blocks of all volumes", field="total_blocks",
         offset=64, found=f"{first.total_blocks:,}", expected=f"{blocks:,}",
     )  # fmt: skip
+
+
+def check_same_set(extensions: Sequence[Extension], paths: Sequence[str]) -> None:
+    """Raise FormatError where the files carry the UUIDs of different sets."""
+    first = extensions[0].uuid()
+    for extension, path in zip(extensions, paths):
+        Checker(path).require(
+            extension.uuid() == first, "the volumes of a set must carry one UUID", field="UUID", offset=None,
+            found=extension.uuid() or "none", expected=f"{first or 'none'} as in {paths[0]}",
+        )  # fmt: skip
 
 
 def _some(ids: list[int]) -> str:
