@@ -80,6 +80,8 @@ class Memory:
     def readinto_at(self, offset: int, buffer: memoryview) -> None:
         buffer[:] = self.read_at(offset, len(buffer))
 
+    def will_need(self, offset: int, size: int) -> None: ...
+
     def close(self) -> None: ...
 
 

@@ -54,6 +54,10 @@ class FileSource:
                 raise self._too_short(offset, len(view), offset + done)
             done += count
 
+    def will_need(self, offset: int, size: int) -> None:
+        if hasattr(os, "posix_fadvise"):  # macOS has none
+            os.posix_fadvise(self._fd, offset, size, os.POSIX_FADV_WILLNEED)
+
     def close(self) -> None:
         if self._fd >= 0:
             os.close(self._fd)

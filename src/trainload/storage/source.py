@@ -25,5 +25,8 @@ class Source(Protocol):
     def readinto_at(self, offset: int, buffer: Buffer) -> None:
         """Fill all of `buffer` from `offset`. Raises FormatError where the source ends before that."""
 
+    def will_need(self, offset: int, size: int) -> None:
+        """A hint that these bytes are read soon, so that many small reads can be under way at once. May do nothing."""
+
     def close(self) -> None:
         """Let go of the handle; closing twice is fine."""
