@@ -144,7 +144,8 @@ def test_paths_that_find_no_room_are_left_out_and_that_is_said(tmp_path: Path, m
     ("sizes", "least", "expected"),
     [
         ([], 4096, 4096), ([110_000] * 1000, 4096, 4096), ([110_000] * 1000, 16384, 16384),
-        ([20_000] * 9000, 4096, 16384), ([64] * 340, 4096, 4096), ([64] * 341, 4096, 8192), ([64] * 10**6, 4096, MAX_BLOCK_HEADER_SIZE),
+        ([20_000] * 9000, 4096, 16384), ([64] * 340, 4096, 4096), ([64] * 341, 4096, 8192),
+        ([64] * 10**6, 4096, MAX_BLOCK_HEADER_SIZE),
     ],
 )  # fmt: skip
 def test_the_block_header_grows_in_steps_as_the_set_needs(sizes: list[int], least: int, expected: int) -> None:
