@@ -34,7 +34,7 @@ def write_drive(path: Path, *, seconds: float = 1.0, codec: str = "lz4", seed: i
     """Lidar 10 Hz (compressed, shuffled), camera 30 Hz (JPEG), odometry 50 Hz (plain), IMU 200 Hz (packed)."""
     rng = np.random.default_rng(seed)
     written = Written(path, {name: [] for name in ("lidar/top", "camera", "odometry")})
-    with HyperframeWriter(path, meta={"vehicle": "test"}) as writer:
+    with HyperframeWriter(path, meta={"vehicle": "test"}, overwrite=True) as writer:
         lidar = writer.add_stream("lidar/top", kind="lidar", dtype="<f4", shape=(-1, 4), codec=codec, shuffle=True,
                                   rate_hz=10, frame_duration="50ms")  # fmt: skip
         camera = writer.add_stream("camera", kind="camera", encoding="jpeg", rate_hz=30, clock="host")
