@@ -12,11 +12,6 @@ namespace {
 // A weight below this part of the largest changes no 8-bit result by more than 0.001.
 constexpr double negligible = 1e-7;
 
-template <typename T>
-void grow(std::vector<T>& buffer, std::size_t size) {
-    if (buffer.size() < size) buffer.resize(size);
-}
-
 // Weights of distance 0 .. radius in scratch.weights; returns the radius, which leaves out negligible ends.
 int gaussian_weights(int kernel, double sigma, OpScratch& scratch) {
     const int half = kernel / 2;
@@ -67,6 +62,16 @@ TRAINLOAD_CLONES void widen(const std::uint8_t* bytes, std::size_t count, float*
 TRAINLOAD_CLONES void round_to_bytes(const float* sums, std::size_t count, std::uint8_t* bytes) {
     for (std::size_t i = 0; i < count; ++i) {
         bytes[i] = static_cast<std::uint8_t>(static_cast<int>(std::min(sums[i] + 0.5f, 255.0f)));
+    }
+}
+
+// (1 1 1, 1 5 1, 1 1 1) / 13, rounded, for all but the first and the last pixel of a row.
+TRAINLOAD_CLONES void smooth_row(const std::uint8_t* above, const std::uint8_t* here, const std::uint8_t* below,
+                                 std::ptrdiff_t count, std::uint8_t* out) {
+    for (std::ptrdiff_t i = 3; i < count - 3; ++i) {
+        const int sum = above[i - 3] + above[i] + above[i + 3] + here[i - 3] + 5 * here[i] + here[i + 3] +
+                        below[i - 3] + below[i] + below[i + 3];
+        out[i] = static_cast<std::uint8_t>((2 * sum + 13) / 26);
     }
 }
 
@@ -123,17 +128,12 @@ void adjust_sharpness(PictureView picture, float factor, OpScratch& scratch) {
     if (picture.width < 3 || picture.height < 3) return;
     const std::uint8_t* before = copy_pixels(picture, scratch);
     const auto bytes = static_cast<std::ptrdiff_t>(picture.row_bytes());
+    grow(scratch.line, picture.row_bytes());
+    std::uint8_t* smooth = scratch.line.data();
     for (int y = 1; y < picture.height - 1; ++y) {
         const std::uint8_t* middle = before + y * bytes;
-        std::uint8_t* row = picture.row(y);
-        for (std::ptrdiff_t i = 3; i < bytes - 3; ++i) {
-            const std::uint8_t* above = middle + i - bytes;
-            const std::uint8_t* here = middle + i;
-            const std::uint8_t* below = middle + i + bytes;
-            const int sum =
-                above[-3] + above[0] + above[3] + here[-3] + 5 * here[0] + here[3] + below[-3] + below[0] + below[3];
-            row[i] = blend((2 * sum + 13) / 26, here[0], factor);
-        }
+        smooth_row(middle - bytes, middle, middle + bytes, bytes, smooth);
+        blend_row(smooth + 3, factor, picture.row_bytes() - 6, picture.row(y) + 3);
     }
 }
 

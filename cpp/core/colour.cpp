@@ -1,7 +1,10 @@
 #include "core/colour.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+
+#include "core/clones.h"
 
 namespace trainload {
 
@@ -49,6 +52,12 @@ std::array<Histogram, 3> histograms(PictureView picture) {
         ++counts[2][pixel[2]];
     });
     return counts;
+}
+
+inline std::uint8_t blend(int from, int to, float factor) {
+    const float value = static_cast<float>(from) + factor * static_cast<float>(to - from);
+    const float above = value > 0.0f ? value : 0.0f;
+    return static_cast<std::uint8_t>(static_cast<int>(above < 255.0f ? above : 255.0f));
 }
 
 Table identity_table() {
@@ -154,6 +163,12 @@ void to_rgb(Hsv colour, const HuePlace& place, std::uint8_t* rgb) {
 
 }  // namespace
 
+TRAINLOAD_CLONES void blend_row(const std::uint8_t* from, float factor, std::size_t count, std::uint8_t* row) {
+    for (std::size_t i = 0; i < count; ++i) {
+        row[i] = blend(from[i], row[i], factor);
+    }
+}
+
 void adjust_brightness(PictureView picture, float factor) {
     apply_table(picture, make_table([&](int value) { return blend(0, value, factor); }));
 }
@@ -165,13 +180,17 @@ void adjust_contrast(PictureView picture, float factor) {
     apply_table(picture, make_table([&](int value) { return blend(mean, value, factor); }));
 }
 
-void adjust_saturation(PictureView picture, float factor) {
-    for_each_pixel(picture, [&](std::uint8_t* pixel) {
-        const int gray = luma(pixel);
-        pixel[0] = blend(gray, pixel[0], factor);
-        pixel[1] = blend(gray, pixel[1], factor);
-        pixel[2] = blend(gray, pixel[2], factor);
-    });
+void adjust_saturation(PictureView picture, float factor, OpScratch& scratch) {
+    const std::size_t bytes = picture.row_bytes();
+    grow(scratch.line, bytes);
+    std::uint8_t* gray = scratch.line.data();
+    for (int y = 0; y < picture.height; ++y) {
+        std::uint8_t* row = picture.row(y);
+        for (std::size_t i = 0; i < bytes; i += 3) {
+            gray[i] = gray[i + 1] = gray[i + 2] = luma(row + i);
+        }
+        blend_row(gray, factor, bytes, row);
+    }
 }
 
 void adjust_hue(PictureView picture, double shift) {

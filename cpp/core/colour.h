@@ -10,7 +10,7 @@ namespace trainload {
 // beyond. Sums are single precision, cut towards zero and clipped, as in Pillow's blend.
 void adjust_brightness(PictureView picture, float factor);
 void adjust_contrast(PictureView picture, float factor);
-void adjust_saturation(PictureView picture, float factor);
+void adjust_saturation(PictureView picture, float factor, OpScratch& scratch);
 
 // shift: part of the colour circle, -0.5 .. 0.5; hue has 256 steps, of which int(shift * 255) are taken.
 void adjust_hue(PictureView picture, double shift);
@@ -27,10 +27,7 @@ inline std::uint8_t luma(const std::uint8_t* rgb) {
     return static_cast<std::uint8_t>((rgb[0] * 19595u + rgb[1] * 38470u + rgb[2] * 7471u + 0x8000u) >> 16);
 }
 
-// Pillow's blend of two values of one channel.
-inline std::uint8_t blend(int from, int to, float factor) {
-    const float value = static_cast<float>(from) + factor * static_cast<float>(to - from);
-    return value <= 0.0f ? 0 : value >= 255.0f ? 255 : static_cast<std::uint8_t>(value);
-}
+// Pillow's blend: row[i] becomes from[i] + factor * (row[i] - from[i]), cut towards zero and clipped.
+void blend_row(const std::uint8_t* from, float factor, std::size_t count, std::uint8_t* row);
 
 }  // namespace trainload

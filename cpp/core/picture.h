@@ -23,17 +23,21 @@ struct PictureView {
 // One thread's buffers: they grow to the largest picture and stay, so that a steady state allocates nothing.
 struct OpScratch {
     std::vector<std::uint8_t> pixels;  // a copy of the picture, rows packed
+    std::vector<std::uint8_t> line;    // one row of what the picture is mixed with
     std::vector<float> rows;           // the picture between the two directions of a separable filter
     std::vector<float> padded;         // one row with its mirrored edges
     std::vector<float> weights;        // of the filter
 };
 
+template <typename T>
+void grow(std::vector<T>& buffer, std::size_t size) {
+    if (buffer.size() < size) buffer.resize(size);
+}
+
 // A copy of the picture in scratch.pixels, rows packed.
 inline const std::uint8_t* copy_pixels(PictureView picture, OpScratch& scratch) {
     const std::size_t bytes = picture.row_bytes();
-    if (scratch.pixels.size() < bytes * static_cast<std::size_t>(picture.height)) {
-        scratch.pixels.resize(bytes * static_cast<std::size_t>(picture.height));
-    }
+    grow(scratch.pixels, bytes * static_cast<std::size_t>(picture.height));
     for (int y = 0; y < picture.height; ++y) {
         const std::uint8_t* row = picture.row(y);
         std::copy(row, row + bytes, scratch.pixels.data() + static_cast<std::size_t>(y) * bytes);

@@ -18,20 +18,20 @@ struct Range {
     bool changes() const { return low != nothing || high != nothing; }
 };
 
-void jitter(int adjustment, double factor, PictureView picture) {
+void jitter(int adjustment, double factor, PictureView picture, OpScratch& scratch) {
     switch (adjustment) {
         case 0:
             return adjust_brightness(picture, static_cast<float>(factor));
         case 1:
             return adjust_contrast(picture, static_cast<float>(factor));
         case 2:
-            return adjust_saturation(picture, static_cast<float>(factor));
+            return adjust_saturation(picture, static_cast<float>(factor), scratch);
         default:
             return adjust_hue(picture, factor);
     }
 }
 
-void color_jitter(const OpSpec& op, Draws& draws, PictureView picture) {
+void color_jitter(const OpSpec& op, Draws& draws, PictureView picture, OpScratch& scratch) {
     std::array<int, 4> order{0, 1, 2, 3};
     for (std::uint32_t i = 3; i > 0; --i) {
         std::swap(order[i], order[draws.below(i + 1)]);
@@ -44,7 +44,7 @@ void color_jitter(const OpSpec& op, Draws& draws, PictureView picture) {
     }
     for (const int adjustment : order) {
         const auto i = static_cast<std::size_t>(adjustment);
-        if (ranges[i].changes()) jitter(adjustment, factors[i], picture);
+        if (ranges[i].changes()) jitter(adjustment, factors[i], picture, scratch);
     }
 }
 
@@ -63,7 +63,7 @@ void apply_pixel_op(const OpSpec& op, Draws& draws, PictureView picture, OpScrat
     const auto& numbers = op.parameters;
     switch (op.kind) {
         case OpKind::color_jitter:
-            return color_jitter(op, draws, picture);
+            return color_jitter(op, draws, picture, scratch);
         case OpKind::random_grayscale:
             if (draws.uniform() < numbers[0]) grayscale(picture);
             return;

@@ -73,7 +73,7 @@ void augment(PictureView picture, Augmentation augmentation, double magnitude, S
         case Augmentation::brightness:
             return adjust_brightness(picture, factor);
         case Augmentation::color:
-            return adjust_saturation(picture, factor);
+            return adjust_saturation(picture, factor, scratch);
         case Augmentation::contrast:
             return adjust_contrast(picture, factor);
         case Augmentation::sharpness:
