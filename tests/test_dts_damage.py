@@ -109,6 +109,7 @@ def test_every_flipped_bit_of_header_and_extension_is_found(file: Path) -> None:
     bit=st.integers(0, 7),
 )
 @example(offset=dts.IMAGE_HEADER_BYTES - 1, bit=7)
+@example(offset=20, bit=0)  # compress_level: the blocks' magics then look wrong
 @example(offset=dts.IMAGE_HEADER_BYTES + 2 * dts.BLOCK_SIZE - 1, bit=0)
 def test_every_flipped_bit_of_the_file_is_found(file: Path, offset: int, bit: int) -> None:
     with changed(file, offset, flip(bit)):

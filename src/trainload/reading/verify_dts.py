@@ -120,8 +120,11 @@ def _conclude(path: str, region: Region, results: list[BlockResult], *, decode_a
     wrong_crc = header is not None and crc != header.crc_code
     first = _first_samples(region, results)
     for result in results:
+        proven = region.block_crcs is not None and result.crc is not None and not result.damaged
         found = [*_damage_of(path, region, result, first), *result.findings]
-        for finding in found + (result.suspicions if wrong_crc else []):
+        if proven and region.findings:  # a block that its CRC proves does not fit a damaged header: not its fault
+            found = [finding for finding in found if finding.sample is not None]
+        for finding in found + (result.suspicions if wrong_crc and not proven else []):
             yield _name_sample(finding, first[result.k], region.extension)
     if header is None:
         return
