@@ -9,11 +9,11 @@ from typing import Any
 if sys.version_info >= (3, 14):
     from compression import zstd
 
-    _ZSTD_ERROR: type[Exception] = zstd.ZstdError
+    ZSTD_ERROR: type[Exception] = zstd.ZstdError
 else:
     import zstandard
 
-    _ZSTD_ERROR: type[Exception] = zstandard.ZstdError
+    ZSTD_ERROR: type[Exception] = zstandard.ZstdError
 
 _CHUNK_BYTES = 1 << 20
 _MAX_WINDOW_LOG = 27  # 128 MB: what the zstd command itself accepts without a switch
@@ -38,12 +38,12 @@ def zstd_decompress(data: bytes | memoryview, limit: int) -> bytes:
         stated = _content_size(data)
         if stated is None or stated < 0 or stated > limit:
             raise ValueError(f"a frame must state its content size, at most {limit:,} bytes: it states {stated}")
-        stream = _open_stream(data)
+        stream = zstd_stream(data)
         while chunk := stream.read(min(_CHUNK_BYTES, stated + 1 - len(out))):
             out += chunk
             if len(out) > stated:
                 break
-    except (_ZSTD_ERROR, EOFError) as error:
+    except (ZSTD_ERROR, EOFError) as error:
         raise ValueError(f"no whole Zstandard frame: {error}") from error
     if len(out) != stated:
         raise ValueError(f"a frame that states {stated:,} bytes unpacks to {len(out):,} or more")
@@ -56,7 +56,8 @@ def _content_size(data: bytes | memoryview) -> int | None:
     return int(zstandard.frame_content_size(data))  # -1 where the frame does not say
 
 
-def _open_stream(data: bytes | memoryview) -> Any:
+def zstd_stream(data: bytes | memoryview) -> Any:
+    """A file object that unpacks as it is read; a broken frame raises ZSTD_ERROR or EOFError, or reads short."""
     if sys.version_info >= (3, 14):
         return zstd.ZstdFile(io.BytesIO(data), options={zstd.DecompressionParameter.window_log_max: _MAX_WINDOW_LOG})
     return zstandard.ZstdDecompressor(max_window_size=1 << _MAX_WINDOW_LOG).stream_reader(data)

@@ -1,1 +1,1 @@
-"""Foreign recordings and data sets into frames and pictures."""
+"""Foreign recordings as streams and frames: one file per format (`items()` yields both), run.py writes them as HFRM."""

@@ -1,0 +1,198 @@
+"""MCAP logs, one file or a folder of splits, as streams and frames. Needs no index; uses one where it is there."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from trainload.errors import UsageError
+from trainload.importers.mcap_records import (
+    ATTACHMENT,
+    CHANNEL,
+    MESSAGE,
+    METADATA,
+    SCHEMA,
+    RecordReader,
+    Summary,
+    read_summary,
+    text_at,
+)
+from trainload.importers.source import Channel, Damage, SourceFrame, SourceStream, Span
+from trainload.importers.topics import LogMessage, TopicStreams
+from trainload.storage.file import FileSource
+
+RECORD_STREAM = "import/records"
+_RECORDS = SourceStream(
+    RECORD_STREAM, "attachments", "mcap-record", clock="host", time_source="time of the message before it"
+)
+_MESSAGE_HEAD = struct.Struct("<HIQQ")
+
+
+class McapSource:
+    """The messages of one log. Attachments and metadata records are kept as they are in the stream RECORD_STREAM."""
+
+    def __init__(self, path: str | Path, *, clocks: Mapping[str, str] | None = None) -> None:
+        self._paths = log_files(path, "*.mcap")
+        self.damage = Damage()
+        self.channels: list[Channel] = []
+        self.notes: list[str] = []
+        self._clocks = clocks
+        self._sizes = [file.stat().st_size for file in self._paths]
+        self._before = 0
+        self._reader: RecordReader | None = None
+
+    def survey(self) -> dict[str, Span]:
+        """From the summaries where all files have one, else by one pass over the messages."""
+        spans: dict[str, Span] = {}
+        for path in self._paths:
+            with FileSource(path) as file:
+                found = _spans_of(read_summary(file))
+                if found is None:
+                    found = _counted(_File(file, Damage(), []))
+            for topic, span in found.items():
+                spans[topic] = _joined(spans.get(topic), span)
+        return spans
+
+    def items(self) -> Iterator[SourceStream | SourceFrame]:
+        """Every message in the order of the log."""
+        topics = TopicStreams(self.channels, self.damage, self._clocks)
+        self._before = 0
+        waiting: list[bytes] = []
+        last_ns, announced = -1, False
+        for path, size in zip(self._paths, self._sizes):
+            with FileSource(path) as file:
+                content = _File(file, self.damage, self.channels)
+                self._reader = content.reader
+                for record in content.records():
+                    if isinstance(record, LogMessage):
+                        last_ns = record.log_ns
+                        yield from topics.items(record)
+                    else:
+                        waiting.append(record)
+                    if waiting and last_ns >= 0:
+                        if not announced:
+                            yield _RECORDS
+                            announced = True
+                        yield from (SourceFrame(RECORD_STREAM, last_ns, kept) for kept in waiting)
+                        waiting.clear()
+            self._before += size
+            self._reader = None
+        if waiting:
+            yield from [] if announced else [_RECORDS]
+            yield from (SourceFrame(RECORD_STREAM, max(last_ns, 0), kept) for kept in waiting)
+
+    def progress(self) -> tuple[int, int]:
+        """Bytes of the files."""
+        return self._before + (0 if self._reader is None else self._reader.place), sum(self._sizes)
+
+
+class _File:
+    """One file of a log: its channel numbers, and its records as LogMessages or as bytes to keep."""
+
+    def __init__(self, file: FileSource, damage: Damage, channels: list[Channel]) -> None:
+        self._path = file.path
+        self._damage = damage
+        self.channels = channels
+        self._schemas: dict[int, tuple[str, str, bytes]] = {}
+        self._numbers: dict[int, int] = {}
+        summary = read_summary(file)
+        self.reader = RecordReader(file, summary.chunk_offsets, damage)
+        for opcode in (SCHEMA, CHANNEL):
+            for body in (body for found, body in summary.records if found == opcode):
+                self._define(opcode, body)
+
+    def records(self) -> Iterator[LogMessage | bytes]:
+        """Messages, and attachment and metadata records led by their opcode."""
+        for opcode, body in self.reader.records():
+            if opcode == MESSAGE:
+                if len(body) < _MESSAGE_HEAD.size:
+                    self._damage.add(f"{self._path}: a message of {len(body)} bytes", frames=1)
+                    continue
+                channel, sequence, log_ns, publish_ns = _MESSAGE_HEAD.unpack_from(body)
+                if channel not in self._numbers:
+                    self._damage.add(f"{self._path}: channel {channel} is not described, kept as channel_{channel}")
+                    self._register(channel, Channel(f"channel_{channel}", "unknown", "unknown"))
+                yield LogMessage(self._numbers[channel], log_ns, publish_ns, sequence, body[_MESSAGE_HEAD.size :])
+            elif opcode in (ATTACHMENT, METADATA):
+                yield bytes((opcode,)) + bytes(body)
+            else:
+                self._define(opcode, body)
+
+    def _define(self, opcode: int, body: memoryview) -> None:
+        try:
+            if opcode == SCHEMA:
+                self._schema(body)
+            else:
+                self._channel(body)
+        except (ValueError, struct.error) as error:
+            self._damage.add(f"{self._path}: a broken {'schema' if opcode == SCHEMA else 'channel'}: {error}")
+
+    def _schema(self, body: memoryview) -> None:
+        number = struct.unpack_from("<H", body)[0]
+        name, place = text_at(body, 2)
+        encoding, place = text_at(body, place)
+        size = struct.unpack_from("<I", body, place)[0]
+        self._schemas[number] = name, encoding, bytes(body[place + 4 : place + 4 + size])
+
+    def _channel(self, body: memoryview) -> None:
+        number, schema = struct.unpack_from("<HH", body)
+        if number in self._numbers:
+            return
+        topic, place = text_at(body, 4)
+        encoding, place = text_at(body, place)
+        metadata, end = {}, place + 4 + struct.unpack_from("<I", body, place)[0]
+        place += 4
+        while place < min(end, len(body)):
+            key, place = text_at(body, place)
+            metadata[key], place = text_at(body, place)
+        name, schema_encoding, definition = self._schemas.get(schema, ("", "", b""))
+        self._register(number, Channel(topic, name, encoding, schema_encoding, definition, metadata))
+
+    def _register(self, number: int, channel: Channel) -> None:
+        """Splits of one log repeat their channels: equal ones are one."""
+        if channel not in self.channels:
+            self.channels.append(channel)
+        self._numbers[number] = self.channels.index(channel)
+
+
+def log_files(path: str | Path, pattern: str) -> list[Path]:
+    """The file, or the files of a folder in the order of their numbers. Raises UsageError where there are none."""
+    found = Path(path)
+    if found.is_file():
+        return [found]
+    files = sorted(found.glob(pattern), key=lambda file: (len(file.name), file.name))
+    if not files:
+        raise UsageError(f"no {pattern} lies at {found}")
+    return files
+
+
+def _spans_of(summary: Summary) -> dict[str, Span] | None:
+    """Counts per topic, each over the time of the whole file: rates come out a little low, never high."""
+    if summary.statistics is None:
+        return None
+    first, last = struct.unpack_from("<QQ", summary.statistics, 26)
+    size = struct.unpack_from("<I", summary.statistics, 42)[0] if len(summary.statistics) >= 46 else 0
+    counts = dict(struct.iter_unpack("<HQ", bytes(summary.statistics[46 : 46 + size // 10 * 10])))
+    spans: dict[str, Span] = {}
+    for opcode, body in summary.records:
+        if opcode == CHANNEL:
+            number = struct.unpack_from("<H", body)[0]
+            topic, _ = text_at(body, 4)
+            if counts.get(number):
+                spans[topic] = _joined(spans.get(topic), Span(counts.pop(number), first, last))
+    return spans
+
+
+def _counted(content: _File) -> dict[str, Span]:
+    spans: dict[int, Span] = {}
+    for record in content.records():
+        if isinstance(record, LogMessage):
+            spans[record.channel] = _joined(spans.get(record.channel), Span(1, record.log_ns, record.log_ns))
+    return {content.channels[number].topic: span for number, span in spans.items()}
+
+
+def _joined(one: Span | None, other: Span) -> Span:
+    if one is None:
+        return other
+    return Span(one.frames + other.frames, min(one.first_ns, other.first_ns), max(one.last_ns, other.last_ns))

@@ -1,0 +1,172 @@
+"""ROS 2 bags in SQLite: a .db3 file, or a bag folder with its splits; a folder of MCAP splits goes to the MCAP importer.
+
+Read with the standard library, which goes on after a damaged page. Bags older than 2023 carry no message definitions;
+where `rosbags` (extra `robotics`) is installed, its definitions of the standard types stand in and are marked as such.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from trainload.errors import FormatError, UsageError
+from trainload.importers.mcap import McapSource, log_files
+from trainload.importers.source import Channel, Damage, SourceFrame, SourceStream, Span
+from trainload.importers.topics import LogMessage, TopicStreams
+
+MAGIC = b"SQLite format 3\0"
+_MAX_MESSAGE_BYTES = 256 << 20
+
+
+class Rosbag2Source:
+    """The messages of one bag."""
+
+    def __init__(self, path: str | Path, *, clocks: Mapping[str, str] | None = None) -> None:
+        self._paths = log_files(path, "*.db3")
+        self.damage = Damage()
+        self.channels: list[Channel] = []
+        self.notes: list[str] = []
+        self._clocks = clocks
+        self._sizes = [file.stat().st_size for file in self._paths]
+        self._done = 0.0
+
+    def survey(self) -> dict[str, Span]:
+        """By the database's own counting."""
+        spans: dict[str, Span] = {}
+        query = (
+            "SELECT name, count(*), min(timestamp), max(timestamp) FROM messages JOIN topics ON topic_id = topics.id "
+            "GROUP BY name"
+        )
+        for path in self._paths:
+            try:
+                with _open(path) as bag:
+                    for topic, count, first, last in bag.execute(query):
+                        old = spans.get(topic, Span(0, first, last))
+                        spans[topic] = Span(old.frames + count, min(old.first_ns, first), max(old.last_ns, last))
+            except sqlite3.Error as error:
+                self.notes.append(f"{path.name} could not be counted in advance: {error}")
+        return spans
+
+    def items(self) -> Iterator[SourceStream | SourceFrame]:
+        """Every message in the order in which it was written."""
+        topics = TopicStreams(self.channels, self.damage, self._clocks)
+        before = 0
+        for path, size in zip(self._paths, self._sizes):
+            bag = _open(path)
+            try:
+                numbers = self._channels(bag, path)
+                for share, message in self._messages(bag, path, numbers):
+                    self._done = before + share * size
+                    yield from topics.items(message)
+            finally:
+                bag.close()
+            before += size
+            self._done = before
+
+    def progress(self) -> tuple[int, int]:
+        """Bytes of the files, by the share of messages read."""
+        return int(self._done), sum(self._sizes)
+
+    def _channels(self, bag: sqlite3.Connection, path: Path) -> dict[int, int]:
+        numbers: dict[int, int] = {}
+        definitions = _definitions(bag)
+        try:
+            rows = bag.execute("SELECT * FROM topics").fetchall()
+        except sqlite3.Error as error:
+            self.damage.add(f"{path}: its topics cannot be read: {error}")
+            return numbers
+        for row in rows:
+            encoding, definition = definitions.get(row["type"]) or _standard_definition(row["type"])
+            keys = ("offered_qos_profiles", "type_description_hash")
+            metadata = {key: str(row[key]) for key in keys if key in row.keys()}  # noqa: SIM118 - a Row iterates values
+            if encoding and row["type"] not in definitions:
+                metadata["definition"] = "by rosbags, not in the bag"
+            channel = Channel(row["name"], row["type"], row["serialization_format"], encoding, definition, metadata)
+            if channel not in self.channels:
+                self.channels.append(channel)
+            numbers[row["id"]] = self.channels.index(channel)
+        return numbers
+
+    def _messages(
+        self, bag: sqlite3.Connection, path: Path, numbers: dict[int, int]
+    ) -> Iterator[tuple[float, LogMessage]]:
+        """(share read, message). After a damaged page it goes on behind it, in steps that double until one is good."""
+        try:
+            last = bag.execute("SELECT max(id) FROM messages").fetchone()[0] or 0
+        except sqlite3.Error as error:
+            self.damage.add(f"{path}: its messages cannot be read: {error}", size_bytes=path.stat().st_size)
+            return
+        place, step = -1, 1
+        while place < last:
+            try:
+                rows = bag.execute(
+                    "SELECT id, topic_id, timestamp, data FROM messages WHERE id > ? ORDER BY id", (place,)
+                )
+                for row in rows:
+                    place, step = row["id"], 1
+                    message = self._message(row, path, numbers)
+                    if message is not None:
+                        yield place / max(last, 1), message
+                return
+            except sqlite3.Error as error:
+                lost = min(step, last - place)
+                self.damage.add(f"{path}: messages {place + 1} to {place + lost}: {error}", frames=lost)
+                place, step = place + step, step * 2
+
+    def _message(self, row: Any, path: Path, numbers: dict[int, int]) -> LogMessage | None:
+        data, time, topic = row["data"], row["timestamp"], row["topic_id"]
+        if not isinstance(data, bytes) or not isinstance(time, int) or time < 0 or len(data) > _MAX_MESSAGE_BYTES:
+            self.damage.add(f"{path}: message {row['id']} is no message", frames=1)
+            return None
+        if topic not in numbers:
+            self.damage.add(f"{path}: topic {topic} is not described, kept as topic_{topic}")
+            self.channels.append(Channel(f"topic_{topic}", "unknown", "unknown"))
+            numbers[topic] = len(self.channels) - 1
+        return LogMessage(numbers[topic], time, time, 0, memoryview(data))
+
+
+def open_rosbag2(path: str | Path, *, clocks: Mapping[str, str] | None = None) -> Rosbag2Source | McapSource:
+    """The bag at `path`. Raises UsageError for bags that were compressed by rosbag2 as a whole or message by message."""
+    folder = Path(path)
+    if folder.is_dir():
+        if any(folder.glob("*.zstd")) or "compression_format: zstd" in _metadata(folder):
+            raise UsageError(f"unpack the bag first (ros2 bag convert); it was compressed by rosbag2: {folder}")
+        if not any(folder.glob("*.db3")) and any(folder.glob("*.mcap")):
+            return McapSource(folder, clocks=clocks)
+    return Rosbag2Source(folder, clocks=clocks)
+
+
+def _metadata(folder: Path) -> str:
+    path = folder / "metadata.yaml"
+    return path.read_text(errors="replace")[: 1 << 20] if path.is_file() else ""
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    with path.open("rb") as file:
+        begin = file.read(len(MAGIC))
+    if begin != MAGIC:
+        raise FormatError("a ROS 2 bag is an SQLite file", field="magic", offset=0, found=begin, expected=MAGIC,
+                          path=str(path))  # fmt: skip
+    bag = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
+    bag.row_factory = sqlite3.Row
+    return bag
+
+
+def _definitions(bag: sqlite3.Connection) -> dict[str, tuple[str, bytes]]:
+    try:
+        rows = bag.execute("SELECT topic_type, encoding, encoded_message_definition FROM message_definitions")
+        return {name: (encoding, str(text).encode()) for name, encoding, text in rows}
+    except sqlite3.Error:
+        return {}
+
+
+def _standard_definition(name: str) -> tuple[str, bytes]:
+    try:
+        from rosbags.typesys import Stores, get_typestore
+
+        text, _ = get_typestore(Stores.LATEST).generate_msgdef(name)
+    except Exception:  # rosbags is absent, or does not know the type
+        return "", b""
+    return "ros2msg", text.encode()

@@ -1,0 +1,100 @@
+"""Messages of a log to streams and frames: a stream per topic and form, acquisition and receive time apart.
+
+The stamp in the message is the acquisition time and taken for the hardware's; the log's own time is when the host
+received it. A message without a stamp has only the log's time, and its stream is host-stamped.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from trainload.errors import UsageError
+from trainload.importers.forms import Form, Split, Splitter
+from trainload.importers.json_messages import json_splitter
+from trainload.importers.protobuf_messages import protobuf_splitter
+from trainload.importers.ros_messages import ros_splitter
+from trainload.importers.source import Channel, Damage, SourceFrame, SourceStream, Wrapping
+
+_BAD_MESSAGE = (ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError, struct.error)
+CLOCKS = ("hardware", "host")
+
+
+class LogMessage(NamedTuple):
+    """One message as a log has it. channel: position in the list of channels."""
+
+    channel: int
+    log_ns: int
+    publish_ns: int
+    sequence: int
+    data: memoryview
+
+
+class TopicStreams:
+    """Turns log messages into SourceStreams and SourceFrames.
+
+    clocks: the user's word on a topic's or stream's clock, over what the messages suggest. A message that is not what
+    its type says is kept whole in a stream of its own and counted in `damage`, without a lost frame.
+    """
+
+    def __init__(self, channels: list[Channel], damage: Damage, clocks: Mapping[str, str] | None = None) -> None:
+        for name, clock in (clocks or {}).items():
+            if clock not in CLOCKS:
+                raise UsageError(f'the clock of {name!r} must be "hardware" or "host", not {clock!r}')
+        self.channels = channels
+        self._damage = damage
+        self._clocks = {name.strip("/"): clock for name, clock in (clocks or {}).items()}
+        self._splitters: dict[int, Splitter] = {}
+        self._streams: dict[tuple[int, Form, bool], str] = {}
+        self._names: set[str] = set()
+
+    def items(self, message: LogMessage) -> Iterator[SourceStream | SourceFrame]:
+        """The message's frame, and before it its stream where that is new."""
+        split = self._split(message)
+        stamped = split.stamp_ns > 0
+        key = (message.channel, split.form, stamped)
+        name = self._streams.get(key)
+        if name is None:
+            stream = self._stream(key, split)
+            name = self._streams[key] = stream.name
+            yield stream
+        wrapping = Wrapping(message.log_ns, message.publish_ns, message.sequence, split.join, split.offset, split.shell)
+        yield SourceFrame(name, split.stamp_ns if stamped else message.log_ns, split.data, message.log_ns, 0, wrapping)
+
+    def _split(self, message: LogMessage) -> Split:
+        channel = self.channels[message.channel]
+        try:
+            if message.channel not in self._splitters:
+                self._splitters[message.channel] = _splitter(channel)
+            return self._splitters[message.channel](message.data)
+        except _BAD_MESSAGE as error:
+            place = f"{channel.topic} at {message.log_ns}"
+            self._damage.add(f"{place}: no {channel.type_name}, kept as bytes: {error}")
+            return Split(Form("generic", channel.encoding), 0, message.data)
+
+    def _stream(self, key: tuple[int, Form, bool], split: Split) -> SourceStream:
+        channel, (number, form, stamped) = self.channels[key[0]], key
+        plain = channel.topic.strip("/") or "topic"
+        name, count = plain, 1
+        while name in self._names:
+            count += 1
+            name = f"{plain}#{count}"
+        self._names.add(name)
+        clock = self._clocks.get(name, self._clocks.get(plain, "hardware" if stamped else "host"))
+        return SourceStream(
+            name, form.kind, form.encoding, form.dtype, form.shape, clock=clock,
+            time_source="stamp in the message" if stamped else "log time", receive_source="log time",
+            calibration={"frame_id": split.frame_id} if split.frame_id else {}, channel=number,
+        )  # fmt: skip
+
+
+def _splitter(channel: Channel) -> Splitter:
+    if channel.encoding in ("cdr", "ros1"):
+        return ros_splitter(channel)
+    if channel.encoding == "protobuf":
+        return protobuf_splitter(channel)
+    if channel.encoding == "json":
+        return json_splitter(channel)
+    whole = Form("generic", channel.encoding or "unknown")
+    return lambda data: Split(whole, 0, data)
