@@ -184,7 +184,7 @@ def test_the_pipeline_equals_the_plan_bit_for_bit(pixels: Pixels, op_list: list[
 @given(st.integers(0, 10_000), st.integers(20, 60), st.integers(20, 60))
 @settings(max_examples=40)
 def test_the_pipeline_resizes_the_box_of_the_plan(sample: int, height: int, width: int) -> None:
-    """As Pillow's resize with box: within 2 of 255 at any pixel (docs/resample.md has the table)."""
+    """As Pillow's resize with box: within 2 of 255 at any pixel."""
     op_list = [ops.RandomResizedCrop((24, 28)), ops.RandomHorizontalFlip(), ops.RandomVerticalFlip()]
     pixels = smooth_picture(height, width)
     difference = _pipeline(op_list, pixels, sample).astype(int) - _planned(op_list, pixels, sample)
