@@ -169,6 +169,13 @@ def test_any_batch_at_once_is_the_batch_of_the_stream(ds, mode):
                 assert_equal(loader.batch(batch[2], epoch=epoch), batch)
 
 
+def test_a_batch_at_once_may_hold_samples_outside_of_the_indices(ds):
+    loader, whole = loader_of(ds, indices=[1, 2, 3]), loader_of(ds)
+    for _ in loader:
+        pass
+    assert_equal(loader.batch([2, 50, 60], epoch=0), whole.batch([2, 50, 60], epoch=0))
+
+
 def test_every_rank_has_as_many_batches_as_len_says(ds):
     for last in ("short", "drop", "pad"):
         loaders = [loader_of(ds, rank=r, world_size=3, last=last) for r in range(3)]

@@ -21,12 +21,15 @@ from trainload.loading.stats import LoaderStats
 from trainload.loading.workers import BatchJob
 
 MOST_REPLACEMENTS_TRIED = 256  # where a whole batch is damaged
+SCRATCH_BYTES = 8 << 20  # of one thread, apart from what grows with the picture
+SCRATCH_BYTES_PER_PIXEL = 10  # a progressive picture's coefficients, or Pillow's CMYK and RGB
 
 
 class SampleDecoder:
     """Decodes slices of batches for all threads and finishes batches. Holds the set and the operations, no loader.
 
-    picture_shape, dtype: of one picture of a batch. Raises UsageError for operations that cannot be.
+    picture_shape, dtype: of one picture of a batch. scratch_bytes: what one thread needs at most.
+    Raises UsageError for operations that cannot be.
     """
 
     def __init__(
@@ -53,7 +56,7 @@ class SampleDecoder:
         self.dtype = self._pictures.dtype
         self._layout = layout or ("NHWC" if self.dtype == np.uint8 else "NCHW")
         self._gathers = not split.core and self.dtype == np.uint8 and self.picture_shape == shape
-        self.scratch_bytes = 16 << 20  # one thread, for pictures of ordinary size
+        self.scratch_bytes = SCRATCH_BYTES + SCRATCH_BYTES_PER_PIXEL * samples.largest_picture
 
     def new_scratch(self) -> Scratch:
         """What one thread keeps from picture to picture."""

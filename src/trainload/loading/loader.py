@@ -191,7 +191,9 @@ class ImageLoader:
         """Any samples as one batch, at once, as they are in `epoch` (default: the current one). On this thread."""
         asked = select(len(self._set.labels), self._set.blocks, ids, None).ids
         at = self.epoch if epoch is None else epoch
-        fill = self._resident if self._resident is not None and self._resident.complete else None
+        fill = self._resident
+        if fill is not None and not (fill.complete and fill.plan.covers(asked)):
+            fill = None
         job = self._decoder.decode_now(asked, self._rule.seed, at, fill)
         self._decoder.finish(job)
         return job.output

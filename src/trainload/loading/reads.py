@@ -32,6 +32,10 @@ class ReadPlan:
     offsets: NDArray[np.uint64]
     read_of: NDArray[np.int64]
 
+    def covers(self, ids: NDArray[np.int64]) -> bool:
+        """True where all of `ids` are among the planned."""
+        return bool(np.isin(ids, self.ids).all())
+
     def find(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
         """The rows of `ids` in this plan's tables; every one must be among the planned."""
         if len(self.ids) and self.ids[-1] == len(self.ids) - 1:  # all samples of the set: the id is the row

@@ -22,6 +22,8 @@ from trainload.storage.file import FileSource
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
+USUAL_PIXELS = 4 << 20
+
 
 class Places(NamedTuple):
     """Where every sample lies.
@@ -140,12 +142,14 @@ class LoadedSet(NamedTuple):
     """A reader as the loader sees it: encoded pictures that are to be read, or pixels that are in memory.
 
     labels: int32 [n]. blocks: int64 [n], the block of each sample (its own number where there are none).
+    largest_picture: pixels of the largest one, as far as the set says so; for a folder, a usual photograph's.
     """
 
     labels: NDArray[np.int32]
     blocks: NDArray[np.int64]
     has_blocks: bool
     is_training: bool
+    largest_picture: int
     pictures: PictureSet | None
     pixels: NDArray[np.uint8] | None
 
@@ -161,11 +165,13 @@ def open_set(ds: object) -> tuple[object, LoadedSet]:
         ds = open_reader(ds)
     if isinstance(ds, ArrayReader):
         training = bool(ds.header.is_training)
-        return ds, LoadedSet(ds.labels, np.arange(len(ds)), False, training, None, ds.pixels)
+        return ds, LoadedSet(ds.labels, np.arange(len(ds)), False, training, 0, None, ds.pixels)
     if isinstance(ds, DtsReader):
         blocks = DtsPictures(ds)
-        return ds, LoadedSet(ds.labels, blocks.places.unit, True, bool(ds.header.is_training), blocks, None)
+        training = bool(ds.header.is_training)
+        largest = max(header.max_pic_area for header in ds.headers)
+        return ds, LoadedSet(ds.labels, blocks.places.unit, True, training, largest, blocks, None)
     if isinstance(ds, FolderReader):
         files = FolderPictures(ds)
-        return ds, LoadedSet(ds.labels, files.places.unit, False, True, files, None)
+        return ds, LoadedSet(ds.labels, files.places.unit, False, True, USUAL_PIXELS, files, None)
     raise UsageError(f"an ImageLoader reads what trainload.open gives for pictures, not {type(ds).__name__}")

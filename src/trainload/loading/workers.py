@@ -182,14 +182,18 @@ class Run:
         job = self._pending[0]
         started = time.perf_counter()
         with self._lock:
-            while not job.done and self._failure is None:
+            while not job.done and self._failure is None and not self._stopped:
                 self._done.wait()
         self._stats.consumer_waits_seconds += time.perf_counter() - started
-        if self._failure is not None and not job.done:
-            raise self._failure
+        if not job.done:
+            raise self._failure or UsageError("the iterator was closed while a batch was asked for")
         self._pending.popleft()
         if job.error is not None:
-            raise job.error
+            error, job.error = job.error, None  # its traceback knows the job: no cycle may keep the arena
+            try:
+                raise error
+            finally:
+                del error
         self._admit()
         return job
 
