@@ -10,9 +10,10 @@ from hypothesis.extra import numpy as arrays
 from numpy.typing import NDArray
 from PIL import Image
 
-from pillow_oracle import FILTERS, JITTERS, PICTURE_NAMES, PICTURES, Pixels, augment, noise_picture, turn_hue
+from pillow_oracle import FILTERS, JITTERS, PICTURE_NAMES, PICTURES, Pixels, augment, turn_hue
 from trainload import _core
 from trainload.imaging import ops
+from trainload.imaging.plan import plan_sample
 
 SMALL_PICTURES = arrays.arrays(
     np.uint8, st.tuples(st.integers(1, 12), st.integers(1, 12), st.just(3)), elements=st.integers(0, 255)
@@ -113,6 +114,19 @@ def test_bilinear_augmentations_equal_pillow(pixels: Pixels, name: str, magnitud
     np.testing.assert_array_equal(_augment(pixels, name, magnitude, True, (1, 2, 3)), np.asarray(expected))
 
 
+@given(SMALL_PICTURES, st.integers(0, 2**64 - 1), st.sampled_from(["nearest", "bilinear"]))
+@settings(max_examples=60)
+def test_pictures_of_any_size_are_turned_as_pillow_does(
+    pixels: Pixels, sample: int, interpolation: ops.Interpolation
+) -> None:
+    degrees = plan_sample(
+        [(0, ops.RandomRotation(180))], width=pixels.shape[1], height=pixels.shape[0], seed=0, epoch=0, sample=sample
+    )[0].amount  # type: ignore[union-attr]
+    got = _run(ops.RandomRotation(180, interpolation), pixels, sample)
+    expected = Image.fromarray(pixels).rotate(degrees, FILTERS[interpolation], fillcolor=(0, 0, 0))
+    np.testing.assert_array_equal(got, np.asarray(expected))
+
+
 def _blur_formula(pixels: Pixels, kernel: tuple[int, int], sigma: float) -> NDArray[np.float64]:
     """Torchvision's: the kernel's two directions in float64, the picture padded by numpy's mode "reflect"."""
     result = pixels.astype(np.float64)
@@ -134,8 +148,9 @@ def test_gaussian_blur_is_the_formula_rounded(pixels: Pixels, kernel: tuple[int,
     assert np.abs(got - _blur_formula(pixels, kernel, sigma)).max() <= 0.502
 
 
-def test_blur_mirrors_a_picture_smaller_than_the_kernel_more_than_once() -> None:
-    pixels = noise_picture(3, 2)
+@given(SMALL_PICTURES)
+@settings(max_examples=40)
+def test_blur_mirrors_a_picture_smaller_than_the_kernel_more_than_once(pixels: Pixels) -> None:
     got = _run(ops.GaussianBlur(11, 4.0), pixels)
     assert np.abs(got - _blur_formula(pixels, (11, 11), 4.0)).max() <= 0.502
 
@@ -163,6 +178,8 @@ def test_the_core_refuses_what_is_no_picture_or_no_operation() -> None:
     for pixels in (good[..., 0], good.astype(np.float32), good[:, ::2]):
         with pytest.raises(TypeError):
             _core.augment(pixels, "Invert", 0.0)
+    with pytest.raises(ValueError, match="sides are"):
+        _core.augment(good[:0], "Contrast", 0.5)
     with pytest.raises(ValueError, match="no such augmentation"):
         _core.augment(good, "Melt", 0.0)
     with pytest.raises(ValueError, match="melt"):

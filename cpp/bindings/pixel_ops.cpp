@@ -19,7 +19,9 @@ using Pixels = nb::ndarray<std::uint8_t, nb::shape<-1, -1, 3>, nb::c_contig, nb:
 using NamedStep = std::tuple<std::string, double, int>;
 
 PictureView view(Pixels& pixels) {
-    return {pixels.data(), static_cast<int>(pixels.shape(1)), static_cast<int>(pixels.shape(0)), pixels.shape(1) * 3};
+    const std::size_t height = pixels.shape(0), width = pixels.shape(1);
+    if (height < 1 || width < 1 || height > 65535 || width > 65535) throw nb::value_error("sides are 1 to 65535");
+    return {pixels.data(), static_cast<int>(width), static_cast<int>(height), width * 3};
 }
 
 OpSpec spec_from(const std::string& kind, std::uint32_t index, const std::vector<double>& parameters) {
@@ -41,16 +43,18 @@ void run_pixel_op(Pixels pixels, const std::string& kind, std::uint32_t index, c
     const OpSpec op = spec_from(kind, index, parameters);
     Draws draws(seed, epoch, sample, index);
     OpScratch scratch;
+    const PictureView picture = view(pixels);
     nb::gil_scoped_release unlocked;
-    apply_pixel_op(op, draws, view(pixels), scratch);
+    apply_pixel_op(op, draws, picture, scratch);
 }
 
 void run_augmentation(Pixels pixels, const std::string& name, double magnitude, bool bilinear, Rgb fill) {
     const Sampling sampling{bilinear ? Interpolation::bilinear : Interpolation::nearest, fill};
     const Augmentation augmentation = augmentation_from(name);
     OpScratch scratch;
+    const PictureView picture = view(pixels);
     nb::gil_scoped_release unlocked;
-    augment(view(pixels), augmentation, magnitude, sampling, scratch);
+    augment(picture, augmentation, magnitude, sampling, scratch);
 }
 
 std::vector<std::array<NamedStep, 2>> named_policy(int policy) {
