@@ -5,7 +5,10 @@
 #include <nanobind/ndarray.h>
 
 #include <cstdint>
+#include <string>
 #include <vector>
+
+#include "core/kernels.h"
 
 namespace trainload::bindings {
 
@@ -21,6 +24,13 @@ inline NewRgbArray to_array(std::vector<std::uint8_t>&& pixels, int width, int h
     const nb::capsule owner(owned,
                             [](void* memory) noexcept { delete static_cast<std::vector<std::uint8_t>*>(memory); });
     return NewRgbArray(owned->data(), {static_cast<std::size_t>(height), static_cast<std::size_t>(width), 3}, owner);
+}
+
+// The loops of that name ("": the fastest), or a ValueError.
+inline const Kernels& checked_kernels(const std::string& name) {
+    const Kernels* const kernels = kernels_called(name);
+    if (kernels == nullptr) throw nb::value_error(("no kernels are called '" + name + "' here").c_str());
+    return *kernels;
 }
 
 }  // namespace trainload::bindings

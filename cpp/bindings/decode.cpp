@@ -52,13 +52,6 @@ NewRgbArray decode(const ByteArray& data, Box region, int denominator, bool spli
     return to_array(std::move(sink.pixels), region.width, region.height);
 }
 
-const Kernels& kernels_called(const std::string& name) {
-    if (name.empty()) return best_kernels();
-    for (const Kernels* set : all_kernels())
-        if (name == set->name) return *set;
-    throw nb::value_error(("no kernels are called '" + name + "' here").c_str());
-}
-
 NewRgbArray resample(const RgbArray& pixels, std::vector<int> box, int width, int height, const std::string& kernels) {
     const Size size{static_cast<int>(pixels.shape(1)), static_cast<int>(pixels.shape(0))};
     if (box.size() != 4 || box[0] < 0 || box[1] < 0 || box[2] < 1 || box[3] < 1 || box[0] > size.width - box[2] ||
@@ -80,7 +73,7 @@ NewRgbArray resample(const RgbArray& pixels, std::vector<int> box, int width, in
     } sink;
     sink.start = made.data();
     sink.stride = static_cast<std::size_t>(width) * 3;
-    StageRunner runner(kernels_called(kernels));
+    StageRunner runner(checked_kernels(kernels));
     const Box region = runner.begin(stage, 1, false, false);
     runner.rows_of(
         {const_cast<std::uint8_t*>(pixels.data()), size.width, size.height, static_cast<std::size_t>(size.width) * 3},

@@ -116,7 +116,9 @@ void run_pixels(const Pipeline& pipeline, Scratch& scratch, const Pictures& pixe
 void bind_pipeline(nb::module_& module) {
     nb::exception<GeometryError>(module, "GeometryError", PyExc_ValueError);
     nb::class_<Scratch>(module, "Scratch", "What one thread keeps from picture to picture.")
-        .def(nb::init<>())
+        .def(
+            "__init__", [](Scratch* self, const std::string& kernels) { new (self) Scratch(checked_kernels(kernels)); },
+            nb::arg("kernels") = "")
         .def_prop_ro(
             "messages", [](const Scratch& scratch) { return scratch.messages; },
             "Why pictures of the last slice were not good: (position, reason).");

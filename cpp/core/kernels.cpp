@@ -12,6 +12,13 @@ const std::vector<const Kernels*>& all_kernels() {
     return found;
 }
 
+const Kernels* kernels_called(std::string_view name) {
+    if (name.empty()) return &best_kernels();
+    for (const Kernels* set : all_kernels())
+        if (name == set->name) return set;
+    return nullptr;
+}
+
 const Kernels& best_kernels() {
     static const Kernels& best = *all_kernels().back();
     return best;

@@ -38,6 +38,9 @@ struct Kernels {
 // The fastest set that this processor runs.
 const Kernels& best_kernels();
 
+// The set of that name, "" for the fastest; nullptr where this processor has none such.
+const Kernels* kernels_called(std::string_view name);
+
 // Every set that this processor runs, plain C++ first.
 const std::vector<const Kernels*>& all_kernels();
 

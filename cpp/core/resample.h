@@ -1,6 +1,6 @@
-// Separable antialiased bilinear resampling, bit-equal to Pillow's resize(size, BILINEAR, box=box) on 8-bit RGB:
-// weights in fixed point with 22 bits, columns first, 8-bit pixels in between. This file makes the weights; the loops
-// are kernels (kernels.h).
+// Separable antialiased bilinear resampling: Pillow's resize(size, BILINEAR, box=box) on 8-bit RGB with weights of 22
+// bits, columns first, rows second, 8-bit pixels in between. Bit-equal to it up to Pillow 12, which takes that order;
+// Pillow 13 takes either, so that a pixel may differ by one. This file makes the weights; the loops are kernels.
 #pragma once
 
 #include <cstddef>
