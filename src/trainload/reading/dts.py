@@ -124,8 +124,7 @@ class DtsReader:
 
     def __getitem__(self, i: int) -> Sample:
         i = _position(i, len(self.labels))
-        k = int(np.searchsorted(self.block_first, i, "right")) - 1
-        volume, start = self._locate(k)
+        volume, start = self._locate(int(self.block_of[i]))
         data = volume.source.read_at(start + int(self.offset_in_block[i]), int(self.sizes[i]))
         return Sample(memoryview(data), int(self.labels[i]), i)
 
@@ -192,8 +191,7 @@ class DtsReader:
     def source(self, i: int) -> str:
         """The path that sample `i` was packed from, relative to the packed folder; "" where the file carries none."""
         i = _position(i, len(self))
-        k = int(np.searchsorted(self.block_first, i, "right")) - 1
-        v = int(np.searchsorted(self._volume_first, k, "right")) - 1
+        v = int(np.searchsorted(self._volume_first, self.block_of[i], "right")) - 1
         return self._volumes[v].extension.source_path(i - int(self.block_first[self._volume_first[v]]))
 
     def clone(self) -> DtsReader:
