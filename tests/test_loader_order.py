@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 import trainload as tl
 from loading_data import jpegs, write_dts
+from trainload.cli import info  # noqa: F401 (registers its verb)
+from trainload.cli.app import app
 
 COUNT, PER_BLOCK, BATCH = 61, 13, 4
 OPS = [tl.RandomResizedCrop(16), tl.RandomHorizontalFlip()]
@@ -187,6 +190,16 @@ def test_shuffle_quality_is_one_for_a_full_shuffle_and_low_for_sorted_classes(ds
     by_class = np.argsort(np.arange(COUNT) % 7, kind="stable")
     assert loader_of(ds, shuffle="full").shuffle_quality().ratio == pytest.approx(1.0, abs=0.15)
     assert loader_of(ds, shuffle="none", indices=by_class).shuffle_quality().ratio < 0.5
+
+
+def test_info_shows_the_shuffle_quality(ds):
+    done = CliRunner().invoke(app, ["info", ds.path, "--shuffle", "--batch-size", "20", "--json"])
+    assert done.exit_code == 0, done.output
+    facts = json.loads(done.output)
+    quality = loader_of(ds, batch_size=20, shuffle="full", seed=0).shuffle_quality()
+    assert facts["shuffle_full"]["ratio"] == round(quality.ratio, 4)
+    assert facts["shuffle_none"]["classes_per_batch"] == 7
+    assert "shuffle_group" in facts
 
 
 def test_validation_sets_keep_their_order_unless_asked(tmp_path):

@@ -23,10 +23,16 @@ def info(
         typer.Argument(metavar="PATH...", help="A file, all volumes of a set, a quoted pattern, or a folder."),
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print the facts as JSON on stdout.")] = False,
+    shuffle: Annotated[
+        bool, typer.Option("--shuffle", help="Add how many classes a batch holds under each kind of order.")
+    ] = False,
+    batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="The batches that --shuffle looks at.")] = 256,
 ) -> None:
     """Show all facts of a data set or recording."""
     with open_any(paths if len(paths) > 1 else paths[0]) as reader:
         facts = reader.facts()
+        if shuffle:
+            facts |= _shuffle_facts(reader, batch_size)
     if as_json:
         typer.echo(json.dumps(facts, indent=1))
         return
@@ -37,6 +43,19 @@ def info(
     for name, value in facts.items():
         table.add_row(name.replace("_", " "), _to_text(value))
     Console(highlight=False, markup=False).print(table, soft_wrap=True)
+
+
+def _shuffle_facts(reader: object, batch_size: int) -> dict[str, Any]:
+    """Per kind of order: classes per batch, what a uniform shuffle would give, and their ratio."""
+    from trainload.loading.quality import quality_by_order
+
+    return {
+        f"shuffle_{kind}": {
+            "classes_per_batch": round(quality.classes_per_batch, 2), "ideal": round(quality.ideal, 2),
+            "ratio": round(quality.ratio, 4),
+        }
+        for kind, quality in quality_by_order(reader, batch_size).items()
+    }  # fmt: skip
 
 
 def _to_text(value: Any) -> str:

@@ -8,6 +8,10 @@ from math import lgamma
 import numpy as np
 from numpy.typing import NDArray
 
+from trainload.loading.order import OrderRule, Shuffle
+from trainload.loading.selection import select
+from trainload.loading.sets import open_set
+
 MOST_BATCHES = 512  # enough for a mean; an epoch of ImageNet has 5,000
 
 
@@ -36,6 +40,15 @@ def shuffle_quality(labels: NDArray[np.integer], batch_size: int) -> ShuffleQual
     rows = np.sort(labels[: batches * size].reshape(batches, size), axis=1)
     distinct = 1 + (rows[:, 1:] != rows[:, :-1]).sum(axis=1)
     return ShuffleQuality(float(distinct.mean()), _ideal_classes(np.unique(labels, return_counts=True)[1], size))
+
+
+def quality_by_order(ds: object, batch_size: int, *, group_blocks: int = 8) -> dict[str, ShuffleQuality]:
+    """The quality of each kind of order over a whole set: "none", "group" where it has blocks, "full"."""
+    _, samples = open_set(ds)
+    selection = select(len(samples.labels), samples.blocks, None, None)
+    kinds: tuple[Shuffle, ...] = ("none", "group", "full") if samples.has_blocks else ("none", "full")
+    orders = {kind: selection.order(OrderRule(0, kind, group_blocks), 0) for kind in kinds}
+    return {kind: shuffle_quality(samples.labels[order], batch_size) for kind, order in orders.items()}
 
 
 def _ideal_classes(class_counts: NDArray[np.integer], size: int) -> float:
