@@ -11,7 +11,18 @@ from rich.console import Console
 from trainload.errors import FormatError, SampleError, UsageError
 
 # One module of this package each; it registers its command when it is imported.
-VERBS: tuple[str, ...] = ("align", "demo", "extract", "info", "merge", "pack_arrays", "slice", "verify")
+VERBS: tuple[str, ...] = (
+    "align",
+    "demo",
+    "extract",
+    "info",
+    "merge",
+    "pack_arrays",
+    "record",
+    "recover",
+    "slice",
+    "verify",
+)
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 

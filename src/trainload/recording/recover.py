@@ -44,11 +44,16 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class RecoverReport:
-    """What recovery found and wrote. ended_in_order: the end record was there, so nothing after it can be missing."""
+    """What recovery found and wrote.
+
+    windows: those in the new file, of which partial_windows lost some of their frames. ended_in_order: the end record
+    was there, so nothing after it can be missing.
+    """
 
     source: str
     target: str
     windows: int
+    partial_windows: int
     frames: int
     payload_bytes: int
     start_ns: int | None
@@ -103,7 +108,7 @@ class _Rescue:
         self._drops: list[sections.Drop] = []
         self._next_index: dict[int, int] = {}
         self._rows: list[hfrm.Index] = []
-        self._windows = 0
+        self._windows = self._partial_windows = 0
         self._payload_bytes = 0
         self._ended_in_order = False
         self._times: tuple[int, int] | None = None  # start of the first window, end of the last
@@ -141,10 +146,10 @@ class _Rescue:
 
     def report(self, target: Path) -> RecoverReport:
         start, end = self._times or (None, None)
+        losses = [replace(loss, frames={self._name(i): n for i, n in lost.items()}) for loss, lost in self._losses]
         return RecoverReport(
-            self.source.path, os.fspath(target), self._windows, len(self.rows), self._payload_bytes, start, end,
-            self._ended_in_order,
-            tuple(replace(loss, frames={self._name(i): n for i, n in lost.items()}) for loss, lost in self._losses),
+            self.source.path, os.fspath(target), self._windows, self._partial_windows, len(self.rows),
+            self._payload_bytes, start, end, self._ended_in_order, tuple(losses),
         )  # fmt: skip
 
     def _read_sections(self, record: WindowRecord, part: Part) -> None:
@@ -169,6 +174,7 @@ class _Rescue:
             rows["byte_offset"] = 0
             self._rows.append(rows)
             self._windows += 1
+            self._partial_windows += len(kept) < len(frames)
             self._payload_bytes += int(rows["byte_size"].sum(dtype=np.int64))
             first = record.head.start_ns if self._times is None else self._times[0]
             self._times = (first, record.head.end_ns)
