@@ -1,0 +1,116 @@
+// Mutates JPEGs and runs them through the whole core; for a build with sanitizers:
+//   g++ -std=c++20 -g -O1 -fsanitize=address,undefined -fno-sanitize-recover=all -Icpp cpp/core/*.cpp
+//       cpp/tests/fuzz_decode.cpp -ljpeg -o /tmp/fuzz_decode && /tmp/fuzz_decode 20000 FILES...
+// Ends with a count of verdicts; a crash or a report of the sanitizers is a failure. Also checks that a picture decodes
+// to the same bytes after every hundred mutations.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "core/pipeline.h"
+
+namespace {
+
+using namespace trainload;
+using File = std::vector<std::uint8_t>;
+
+File read_file(const char* path) {
+    std::ifstream stream(path, std::ios::binary);
+    return File(std::istreambuf_iterator<char>(stream), {});
+}
+
+// Bytes changed, markers put in, parts cut out or doubled, or the end missing.
+File mutated(File data, std::mt19937& random) {
+    const int changes = static_cast<int>(random() % 6);
+    for (int i = 0; i < changes && !data.empty(); ++i) {
+        const auto at = data.begin() + static_cast<std::ptrdiff_t>(random() % data.size());
+        const auto part = at + static_cast<std::ptrdiff_t>(std::min<std::size_t>(random() % 40, data.end() - at));
+        const File doubled(at, part);
+        switch (random() % 7) {
+            case 0:
+            case 1:
+                *at = static_cast<std::uint8_t>(random());
+                break;
+            case 2:
+                *at = 0xFF;
+                if (at + 1 != data.end()) at[1] = static_cast<std::uint8_t>(0xC0 + random() % 63);
+                break;
+            case 3:
+                data.erase(at, part);
+                break;
+            case 4:
+                data.insert(at, doubled.begin(), doubled.end());
+                break;
+            case 5:
+                if (random() % 8 == 0) data.erase(at, data.end());
+                break;
+            default:  // in the headers, where most of the meaning is
+                data[random() % std::min<std::size_t>(data.size(), 700)] = static_cast<std::uint8_t>(random());
+        }
+    }
+    return data;
+}
+
+OpSpec op(OpKind kind, std::uint32_t index, std::initializer_list<double> parameters) {
+    OpSpec spec{kind, index, {}};
+    std::copy(parameters.begin(), parameters.end(), spec.parameters.begin());
+    return spec;
+}
+
+std::vector<Pipeline> pipelines() {
+    const std::array<double, 3> mean{0.5, 0.5, 0.5}, std{0.2, 0.2, 0.2};
+    const OpSpec crop = op(OpKind::random_resized_crop, 0, {61, 47, 0.08, 1, 0.75, 1.3333});
+    const OpSpec padded = op(OpKind::random_crop, 1, {47, 47, 5, 5, 5, 5, 1, 2});
+    const OpSpec flip = op(OpKind::horizontal_flip, 2, {0.5});
+    const OpSpec turn = op(OpKind::random_rotation, 3, {-30, 30});
+    const OpSpec erase = op(OpKind::random_erasing, 4, {0.5, 0.02, 0.33, 0.3, 3.3, 1});
+    std::vector<Pipeline> made;
+    made.emplace_back(std::vector{crop, flip}, OutputFormat{OutputType::uint8, OutputLayout::nhwc, 47, 61, mean, std},
+                      DctScale::off);
+    made.emplace_back(std::vector{crop, flip, erase},
+                      OutputFormat{OutputType::float32, OutputLayout::nchw, 47, 61, mean, std}, DctScale::automatic);
+    made.emplace_back(std::vector{crop, padded, turn, flip},
+                      OutputFormat{OutputType::float16, OutputLayout::nhwc4, 47, 47, mean, std}, DctScale::automatic);
+    return made;
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+    if (count < 3) return std::fprintf(stderr, "usage: fuzz_decode MUTATIONS FILES...\n"), 2;
+    std::vector<File> seeds;
+    for (int i = 2; i < count; ++i) seeds.push_back(read_file(arguments[i]));
+    const auto made = pipelines();
+    std::vector<std::unique_ptr<Scratch>> scratches;
+    for (const Kernels* kernels : all_kernels()) scratches.push_back(std::make_unique<Scratch>(*kernels));
+    std::mt19937 random(1);
+    std::array<long, 3> verdicts{};
+    std::vector<std::byte> expected;
+    const long mutations = std::atol(arguments[1]);
+    for (long i = 0; i < mutations; ++i) {
+        const Pipeline& pipeline = made[i % made.size()];
+        Scratch& scratch = *scratches[i % scratches.size()];
+        // Its own block of exactly its size, so that a read beyond the end is seen.
+        const File data = mutated(seeds[i % seeds.size()], random);
+        const auto bytes = std::make_unique<std::uint8_t[]>(data.size());
+        std::copy(data.begin(), data.end(), bytes.get());
+        std::vector<std::byte> out(pipeline.format().picture_bytes());
+        std::string message;
+        const SampleKey key{1, static_cast<std::uint32_t>(i), static_cast<std::uint64_t>(i)};
+        ++verdicts[static_cast<std::size_t>(
+            pipeline.run_jpeg(scratch, {bytes.get(), data.size()}, key, out.data(), message))];
+        if (i % 100 != 0) continue;
+        std::vector<std::byte> again(made[0].format().picture_bytes());
+        if (made[0].run_jpeg(scratch, seeds[0], {1, 2, 3}, again.data(), message) != Verdict::good)
+            return std::fprintf(stderr, "the first file must be a good JPEG: %s\n", message.c_str()), 2;
+        if (expected.empty()) expected = again;
+        if (again != expected) return std::fprintf(stderr, "mutation %ld left something behind\n", i), 1;
+    }
+    std::printf("good %ld, for another decoder %ld, corrupt %ld\n", verdicts[0], verdicts[1], verdicts[2]);
+}
