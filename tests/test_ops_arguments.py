@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -125,6 +126,23 @@ def test_specs_say_the_numbers_of_the_core(op: ops.PictureOp, kind: str, numbers
 def test_arguments_out_of_range_are_refused(make: Callable[[], object]) -> None:
     with pytest.raises(tl.UsageError):
         make()
+
+
+def test_enums_of_torchvision_stand_for_their_values() -> None:
+    class InterpolationMode(enum.Enum):
+        BILINEAR = "bilinear"
+        NEAREST = "nearest"
+
+    class AutoAugmentPolicy(enum.Enum):
+        SVHN = "svhn"
+
+    bilinear: Any = InterpolationMode.BILINEAR
+    policy: Any = AutoAugmentPolicy.SVHN
+    assert tl.RandomRotation(5, bilinear).spec() == tl.RandomRotation(5, "bilinear").spec()
+    assert tl.AutoAugment(policy, bilinear).spec() == tl.AutoAugment("svhn", "bilinear").spec()
+    assert tl.Resize(5, bilinear).spec() == tl.Resize(5).spec()
+    with pytest.raises(tl.UsageError):
+        tl.Resize(5, InterpolationMode.NEAREST)  # type: ignore[arg-type]
 
 
 def test_normalize_presets() -> None:

@@ -72,14 +72,15 @@ def fill_colour(value: Fill | None) -> tuple[float, float, float]:
     return channels
 
 
-def choice(name: str, value: str, names: Sequence[str]) -> int:
-    """The position of the value among the names."""
-    if value not in names:
+def choice(name: str, value: object, names: Sequence[str]) -> int:
+    """The position of the value among the names. Torchvision's enums count as the names that are their values."""
+    plain = getattr(value, "value", value)
+    if plain not in names:
         raise UsageError(f"{name} is {value!r}; give one of {', '.join(names)}")
-    return names.index(value)
+    return names.index(plain)
 
 
-def bilinear(operation: str, interpolation: str, antialias: bool | None) -> None:
+def bilinear(operation: str, interpolation: object, antialias: bool | None) -> None:
     """The one filter that the core resizes with."""
-    if interpolation != "bilinear" or antialias is False:
+    if getattr(interpolation, "value", interpolation) != "bilinear" or antialias is False:
         raise UsageError(f"{operation} resizes with interpolation='bilinear' and antialias=True only")
