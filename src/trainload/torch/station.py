@@ -33,16 +33,18 @@ class DeviceBatches:
 
     def __init__(self, shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> None:
         self.tensors = [torch.empty(tuple(shape), dtype=dtype, device=device) for _ in range(ZONES)]
+        self._turn = 0  # goes on from one pass to the next: the other tensor's work may still be queued
         self._used: list[torch.cuda.Event] = []  # for each of the last two requests: the work queued before it
 
-    def next_for(self, number: int, stream: torch.cuda.Stream, current: torch.cuda.Stream) -> torch.Tensor:
-        """The tensor for batch `number`. `stream` will wait for the work on the batch before the last, no longer."""
+    def take_turn(self, stream: torch.cuda.Stream, current: torch.cuda.Stream) -> torch.Tensor:
+        """The tensor for the next batch. `stream` will wait for the work on the batch before the last, no longer."""
         if len(self._used) == ZONES:
             self._used.pop(0)
         if self._used:
             stream.wait_event(self._used[0])
         self._used.append(current.record_event())
-        return self.tensors[number % ZONES]
+        self._turn += 1
+        return self.tensors[self._turn % ZONES]
 
 
 class TransferStation:
@@ -107,7 +109,7 @@ class TransferStation:
     def _send_images(self, source: torch.Tensor, current: torch.cuda.Stream) -> torch.Tensor:
         target = None
         if self._fixed is not None:
-            target = self._fixed.next_for(self._sent, self._stream, current)[: len(source)]
+            target = self._fixed.take_turn(self._stream, current)[: len(source)]
         if self._finish is None:
             if target is None:
                 return source.to(self._device, non_blocking=True)
