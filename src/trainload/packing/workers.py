@@ -126,7 +126,10 @@ class _Worker:
         code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve; serve({theirs.fileno()})"
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", code], pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL
+                [sys.executable, "-c", code],
+                pass_fds=(theirs.fileno(),),
+                stdin=subprocess.DEVNULL,
+                env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},  # numpy is loaded, its matrix threads are not needed
             )
         self.connection = Connection(ours.detach())
         self.pending: list[int] = []
