@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from PIL import Image
 
 import trainload as tl
 from dts_builder import DtsBuilder, pictures
@@ -260,11 +261,32 @@ def test_a_lying_block_header_gives_a_value_or_a_format_error(genuine: Path, pos
         gives_a_value_or_a_format_error(genuine)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=_FIXTURE_IS_RESTORED)
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of the packer, from real JPEGs: 2 blocks of small pictures."""
+    folder = tmp_path_factory.mktemp("packed")
+    rng = np.random.default_rng(3)
+    for n in range(24):
+        place = folder / "source" / f"class{n % 3}"
+        place.mkdir(parents=True, exist_ok=True)
+        pixels = rng.integers(0, 256, (1200, 1000, 3), np.uint8)
+        Image.fromarray(pixels).save(place / f"{n}.JPEG", quality=90)
+    tl.pack_images(folder / "source", folder / "real.dts", level=0, jobs=1)
+    with tl.open(folder / "real.dts") as ds:
+        assert isinstance(ds, DtsReader) and ds.num_blocks == 2
+    return folder / "real.dts"
+
+
+@pytest.mark.parametrize("which", ["file", "packed"])
+@settings(max_examples=30, deadline=None, suppress_health_check=_FIXTURE_IS_RESTORED)
 @given(data=st.data())
-def test_spliced_and_cut_files_give_a_value_or_a_format_error(file: Path, tmp_path: Path, data: st.DataObject) -> None:
+def test_spliced_and_cut_files_give_a_value_or_a_format_error(
+    which: str, request: pytest.FixtureRequest, tmp_path: Path, data: st.DataObject
+) -> None:
+    file: Path = request.getfixturevalue(which)
     path = tmp_path / "spliced.dts"
-    head = bytearray(file.read_bytes()[:1500])
+    with file.open("rb") as source:
+        head = bytearray(source.read(1500))
     for _ in range(data.draw(st.integers(0, 4), "edits")):
         at = data.draw(st.integers(0, len(head) - 1), "at")
         kind = data.draw(st.sampled_from(["write", "delete", "repeat"]), "kind")
@@ -328,6 +350,18 @@ def test_a_hostile_section_is_a_format_error_and_is_found(name: str, tmp_path: P
         assert name == "a short picture table"  # only verify reads it
         raise FormatError("", field="", offset=None, found="", expected="", path=str(path))
     assert caught.value.path == str(path)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=_FIXTURE_IS_RESTORED)
+@given(
+    offset=st.integers(0, 1200)
+    | st.integers(BLOCK_0, BLOCK_0 + 300)
+    | st.integers(0, BLOCK_0 + 2 * dts.BLOCK_SIZE - 8),
+    data=st.binary(min_size=1, max_size=8),
+)
+def test_bytes_changed_in_a_packed_file_give_a_value_or_a_format_error(packed: Path, offset: int, data: bytes) -> None:
+    with changed(packed, offset, lambda _: data, size=len(data)):
+        gives_a_value_or_a_format_error(packed)
 
 
 def _set_entry(row: int, n: int, value: int) -> Callable[[int, bytearray], None]:

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 import trainload as tl
 from dts_builder import DtsBuilder, Picture, pictures
 from test_arrays import FILES, as_folder
-from trainload.cli.app import VERBS, app
+from trainload.cli.app import VERBS, app, main
 from trainload.errors import FormatError, UsageError
 from trainload.exporters.folder import class_folders, extract, is_safe
 from trainload.packing.arrays import pack_arrays
@@ -204,3 +204,22 @@ def test_pack_verbs_of_arrays_print_json(tmp_path: Path) -> None:
     code, out = run("pack", "cifar100", src, tmp_path / "out", "--json")
     assert code == 0
     assert [entry["samples"] for entry in json.loads(out)["written"]] == [9, 4]
+
+
+@pytest.mark.parametrize(
+    ("args", "code"),
+    [
+        (["info", "{good}"], 0), (["verify", "{good}"], 0), (["verify", "{bad}"], 1), (["info", "{bad}"], 1),
+        (["extract", "{good}", "{folder}"], 2), (["info", "{folder}/none*"], 2), (["verify", "{folder}"], 2),
+        (["info", "{folder}/absent"], 3), (["verify", "{folder}/absent"], 3),
+    ],
+)  # fmt: skip
+def test_exit_codes_are_0_good_1_bad_data_2_usage_3_system(
+    args: list[str], code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = {"good": DtsBuilder([FLAT]).write(tmp_path / "a.dts"), "folder": tmp_path, "bad": tmp_path / "bad.dts"}
+    places["bad"].write_bytes(b".DTS and nothing more")
+    monkeypatch.setattr("sys.argv", ["trainload", *(arg.format(**places) for arg in args)])
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert (caught.value.code or 0) == code

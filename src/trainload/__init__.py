@@ -16,6 +16,7 @@ __version__ = "0.1.0"
 
 # Where each lazily loaded public name lives.
 _HOMES: dict[str, str] = {
+    "AlignedDataset": "trainload.datasets.aligned",
     "ArrayStreams": "trainload.aligning.streams",
     "AutoAugment": "trainload.imaging.ops",
     "BufferPair": "trainload.loading.buffers",
@@ -24,6 +25,7 @@ _HOMES: dict[str, str] = {
     "CutMix": "trainload.imaging.mixing",
     "Follower": "trainload.reading.follow",
     "GaussianBlur": "trainload.imaging.ops",
+    "HyperframeLoader": "trainload.datasets.loader",
     "HyperframeReader": "trainload.reading.hyperframe",
     "HyperframeWriter": "trainload.recording.writer",
     "ImageLoader": "trainload.loading.loader",
@@ -44,11 +46,17 @@ _HOMES: dict[str, str] = {
     "RandomVerticalFlip": "trainload.imaging.ops",
     "Recorder": "trainload.recording.recorder",
     "Resize": "trainload.imaging.ops",
+    "SequenceDataset": "trainload.datasets.sequences",
+    "WindowDataset": "trainload.datasets.windows",
     "align": "trainload.aligning.pairs",
+    "collate": "trainload.datasets.collate",
+    "extract": "trainload.exporters.folder",
     "open": "trainload.reading.open",
+    "pack_arrays": "trainload.packing.arrays",
     "pack_images": "trainload.packing.images",
     "recover": "trainload.recording.recover",
     "register_decoder": "trainload.reading.decoders",
+    "verify": "trainload.reading.verify",
 }
 
 __all__ = ["FormatError", "SampleError", "TrainloadError", "UsageError", "__version__"]
