@@ -325,6 +325,17 @@ def test_one_failing_operation_loses_no_written_window(tmp_path: Path, operation
     assert [data for _, data in OpenedRecording(path).frames("a")] == written[:whole]
 
 
+def test_a_folder_that_cannot_be_synced_leaves_the_whole_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(folder: Path) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr("trainload.storage.atomic.sync_folder", refuse)
+    with pytest.raises(OSError, match="the file is whole"), HyperframeWriter(tmp_path / "a.hfr") as writer:
+        writer.add_stream("a")
+        writer.append("a", 0, b"x")
+    assert OpenedRecording(tmp_path / "a.hfr").frames("a") == [(0, b"x")]
+
+
 def test_short_writes_are_written_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pwrite, pwritev = os.pwrite, os.pwritev
     monkeypatch.setattr(os, "pwrite", lambda fd, data, at: pwrite(fd, data[:777], at))

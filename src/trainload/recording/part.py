@@ -20,6 +20,7 @@ from trainload.formats import hyperframe as hfrm
 from trainload.formats import hyperframe_sections as sections
 from trainload.formats.hyperframe_records import (
     END_RECORD,
+    MAX_RECORD_BYTES,
     RECORD_HEAD_BYTES,
     RECORD_TAIL,
     RecordHead,
@@ -30,7 +31,7 @@ from trainload.formats.hyperframe_records import (
 from trainload.formats.hyperframe_streams import StreamInfo, streams_to_bytes
 from trainload.formats.hyperframe_windows import WindowTable, window_table
 from trainload.formats.sections import sections_to_bytes
-from trainload.storage.atomic import AtomicFile
+from trainload.storage.atomic import AtomicFile, sync_folder
 
 STREAM_TABLE_EVERY = 64  # windows: one damaged record must not take every stream's name with it
 _ZEROS = [bytes(count) for count in range(hfrm.ALIGNMENT)]
@@ -122,6 +123,8 @@ class Part:
         side = self._side_sections(frames)
         side_bytes = record_sections_to_bytes([*side, *self._table_sections()])
         record_size = RECORD_HEAD_BYTES + len(frames) * hfrm.INDEX_ENTRY_BYTES + len(side_bytes) + RECORD_TAIL.size
+        if record_size > MAX_RECORD_BYTES:
+            raise UsageError(f"a window of {len(frames):,} frames is too large; choose a shorter one: {self.path}")
         place = hfrm.align(self.size + record_size)
         rows: list[bytes] = []
         buffers: list[bytes | memoryview] = [b"", _ZEROS[place - self.size - record_size]]
@@ -147,13 +150,15 @@ class Part:
             self.start_ns = start_ns
         self.windows += 1
         self.frames += len(frames)
-        self.end_ns = end_ns
+        self.end_ns = max(self.end_ns, end_ns)  # a window of late frames lies before others
 
     def sync(self) -> int:
         """Ask the disk to hold every window written so far; how many windows that are."""
         if self.synced_windows < self.windows:
             try:
                 self._file.sync()
+                if self.synced_windows == 0:  # the .tmp name itself must outlive a power cut
+                    sync_folder(self.path.parent)
             except OSError as error:
                 raise self.with_safe(error) from error
             self.synced_windows = self.windows
@@ -186,6 +191,9 @@ class Part:
     def with_safe(self, error: OSError) -> OSError:
         """The same error, with what is safe in the unfinished file added to its text."""
         self.failed = True
+        if not self.tmp_path.exists():
+            text = f"{error.strerror or error}; the file is whole, but its name may not outlive a power cut"
+            return OSError(error.errno, text, os.fspath(self.path))
         what = f"{self.windows:,} whole windows of {self.frames:,} frames"
         until = f" up to time {self.end_ns:,} ns" if self.windows else ""
         text = f"{error.strerror or error}; safe are {what}{until}: trainload recover {self.tmp_path} {self.path}"
