@@ -52,6 +52,20 @@ class WindowSequence:
     def __iter__(self) -> Iterator[Window]:
         return self.between(None, None)
 
+    def counts(self, stream: str) -> NDArray[np.int64]:
+        """How many frames of a stream each window has: int64 [w]. Raises UsageError for an unknown stream."""
+        stream_id = self._by_name_or_error(stream).id
+        counts = []
+        for table in (file.windows for file in self._files):
+            columns = np.flatnonzero(table.stream_ids == stream_id)
+            counts.append(table.count[:, columns].sum(axis=1, dtype=np.int64))
+        return np.concatenate(counts)
+
+    def entries(self, k: int, streams: Sequence[str] | None = None) -> dict[str, Index]:
+        """The index entries of window `k` by stream name, silent streams left out, in time order; nothing is read."""
+        part = int(np.searchsorted(self._first, k, "right")) - 1
+        return self._entries(self._files[part], k - self._first[part], streams)
+
     def between(
         self, start_ns: int | None, end_ns: int | None, streams: Sequence[str] | None = None
     ) -> Iterator[Window]:
@@ -73,14 +87,19 @@ class WindowSequence:
         if not 0 <= k0 < k1 <= count:
             raise IndexError(f"windows {k0} to {k1} of {count}")
         for name in streams or ():
-            if name not in self._by_name:
-                raise UsageError(f"no stream {name!r}; the recording has {', '.join(self._by_name)}")
+            self._by_name_or_error(name)
         windows: list[Window] = []
         for part, file in enumerate(self._files):
             first, last = max(k0, self._first[part]), min(k1, self._first[part + 1])
             if first < last:
                 windows += self._read_part(file, self._first[part], first, last, streams)
         return windows
+
+    def _by_name_or_error(self, stream: str) -> StreamInfo:
+        info = self._by_name.get(stream)
+        if info is None:
+            raise UsageError(f"no stream {stream!r}; the recording has {', '.join(self._by_name)}")
+        return info
 
     def _read_part(
         self, file: HyperframeFile, base: int, k0: int, k1: int, streams: Sequence[str] | None

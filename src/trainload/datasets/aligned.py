@@ -1,0 +1,105 @@
+"""One sample is one reference time of an alignment: the frames that belong together, with their residuals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainload.aligning.match import Interpolate
+from trainload.aligning.pairs import Pairs
+from trainload.aligning.recording import RecordingTimes
+from trainload.datasets.cache import FrameCache
+from trainload.datasets.clip import NO_RESIDUAL, NO_TIME, Clip
+from trainload.datasets.frames import FrameStore
+from trainload.datasets.values import plain_columns
+from trainload.errors import UsageError
+
+
+class AlignedDataset:
+    """Map-style: ds[i] is the Clip of one pair: one value per stream, the reference stream's own frame included.
+
+    pairs: what `trainload.align` gave for a recording, or a list of them, one per recording. max_residual, complete: as
+    `Pairs.select`. Interpolated and packed streams are held in memory as one value per pair; the others are read.
+    """
+
+    squeeze = True
+
+    def __init__(
+        self,
+        pairs: Pairs | Sequence[Pairs],
+        *,
+        max_residual: str | int | None = None,
+        complete: bool = True,
+        cache_bytes: int = 0,
+    ) -> None:
+        given = [pairs] if isinstance(pairs, Pairs) else list(pairs)
+        drives = [_recording(some) for some in given]
+        self.pairs = [some.select(max_residual=max_residual, complete=complete) for some in given]
+        self.streams = tuple(dict.fromkeys(name for some in self.pairs for name in _names(some)))
+        self._held = [_held_values(some, drive) for some, drive in zip(self.pairs, drives)]
+        self.store = FrameStore([drive.reader for drive in drives], self.streams, FrameCache(cache_bytes))
+        counts = [len(some) for some in self.pairs]
+        self.recording_of = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+        self.numbers = np.concatenate([np.arange(count) for count in counts])
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __getitem__(self, i: int) -> Clip:
+        if not -len(self) <= i < len(self):
+            raise IndexError(f"pair {i} of {len(self)}")
+        return self.read(i % len(self), self.store)
+
+    def read(self, i: int, store: FrameStore) -> Clip:
+        """Sample `i` through another store of the same recordings (a loader's, with chunks)."""
+        recording, row = int(self.recording_of[i]), int(self.numbers[i])
+        pairs, held = self.pairs[recording], self._held[recording]
+        time = int(pairs.times[row])
+        values: dict[str, list[NDArray[Any] | None]] = {}
+        times, residuals = {}, {}
+        for name in _names(pairs):
+            match = pairs.matches.get(name)
+            assert match is not None or pairs.reference_index is not None
+            position = int(match.index[row]) if match is not None else int(pairs.reference_index[row])  # type: ignore[index]
+            residual = int(match.residual_ns[row]) if match is not None else 0
+            found = position >= 0
+            if name in held:
+                values[name] = [held[name][row] if found else None]
+            else:
+                values[name] = [store.value(recording, name, position) if found else None]
+            times[name] = np.array([time + residual if found else NO_TIME], np.int64)
+            residuals[name] = np.array([residual if found else NO_RESIDUAL], np.int64)
+        return Clip(
+            id=i, recording=recording, number=row, start_ns=time, end_ns=time, values=values, times=times,
+            residuals=residuals,
+        )  # fmt: skip
+
+    def chunks(self) -> list[NDArray[np.int64]]:
+        """Per recording, the chunk of each of its samples: int64 [n]."""
+        return [self.store.chunk_of_times(n, pairs.times) for n, pairs in enumerate(self.pairs)]
+
+
+def _recording(pairs: Pairs) -> RecordingTimes:
+    if not isinstance(pairs.drive, RecordingTimes):
+        raise UsageError("AlignedDataset reads frames: align an open recording, not arrays of times")
+    return pairs.drive
+
+
+def _names(pairs: Pairs) -> tuple[str, ...]:
+    reference = () if pairs.reference_index is None else (pairs.reference,)
+    return (*reference, *(name for name in pairs.matches if name not in reference))
+
+
+def _held_values(pairs: Pairs, drive: RecordingTimes) -> dict[str, NDArray[Any]]:
+    """One value per pair of the streams that are interpolated, or packed and so small."""
+    held = {}
+    for name in _names(pairs):
+        packed = drive.streams[name].packed
+        if name in pairs.matches and (packed or isinstance(pairs.methods[name], Interpolate)):
+            held[name] = plain_columns(pairs.values(name))
+        elif packed:
+            held[name] = plain_columns(drive.values(name)[pairs.reference_index])
+    return held

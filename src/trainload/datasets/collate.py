@@ -1,0 +1,96 @@
+"""Clips to one batch: stacked per stream where shapes agree, padded or listed where they vary, with masks and times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainload.datasets.clip import NO_RESIDUAL, NO_TIME, Clip
+from trainload.errors import UsageError
+
+Values = NDArray[Any] | list[list[NDArray[Any] | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class ClipBatch:
+    """B clips. Per stream, with T the most frames that one of them has:
+
+    values: (B, T, ...) zeros where a frame is missing, or a list of B lists where shapes vary too much to be padded.
+    masks: bool (B, T), True where there is a frame. lengths: int64 (B, T) rows of each frame, for values padded along
+    the first axis of a frame (point clouds); absent elsewhere. times, residuals: int64 (B, T) ns, NO_TIME and
+    NO_RESIDUAL where missing. ids, recordings, start_ns: int64 (B,). A squeezed batch (one frame per stream) has no T.
+    """
+
+    values: dict[str, Values]
+    masks: dict[str, NDArray[np.bool_]]
+    lengths: dict[str, NDArray[np.int64]]
+    times: dict[str, NDArray[np.int64]]
+    residuals: dict[str, NDArray[np.int64]]
+    ids: NDArray[np.int64]
+    recordings: NDArray[np.int64]
+    start_ns: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+def collate(clips: Sequence[Clip], *, vary: str = "pad", squeeze: bool = False) -> ClipBatch:
+    """One batch of clips. vary: "pad" or "list" frames whose first axis differs. squeeze: drop the axis of frames."""
+    if vary not in ("pad", "list"):
+        raise UsageError(f'vary is "pad" or "list", not {vary!r}')
+    streams = tuple(dict.fromkeys(name for clip in clips for name in clip.values))
+    batch = ClipBatch(
+        {}, {}, {}, {}, {}, ids=np.array([clip.id for clip in clips], np.int64),
+        recordings=np.array([clip.recording for clip in clips], np.int64),
+        start_ns=np.array([clip.start_ns for clip in clips], np.int64),
+    )  # fmt: skip
+    for name in streams:
+        rows = [clip.values.get(name, []) for clip in clips]
+        width = max(map(len, rows))
+        if squeeze and width > 1:
+            raise UsageError(f"squeeze asks for one frame per stream, and {name!r} has up to {width}")
+        values, lengths = _stack(rows, width, vary)
+        columns: dict[str, NDArray[Any]] = {
+            "masks": _table([[value is not None for value in row] for row in rows], width, False),
+            "times": _table([clip.times.get(name, ()) for clip in clips], width, NO_TIME),
+            "residuals": _table([clip.residuals.get(name, ()) for clip in clips], width, NO_RESIDUAL),
+        }
+        if lengths is not None:
+            columns["lengths"] = lengths
+        for field, column in columns.items():
+            getattr(batch, field)[name] = column[:, 0] if squeeze and width else column
+        batch.values[name] = values if isinstance(values, list) or not (squeeze and width) else values[:, 0]
+    return batch
+
+
+def _table(rows: Sequence[Any], width: int, blank: Any) -> NDArray[Any]:
+    table: NDArray[Any] = np.full((len(rows), width), blank, np.bool_ if blank is False else np.int64)
+    for n, row in enumerate(rows):
+        table[n, : len(row)] = row
+    return table
+
+
+def _stack(rows: Sequence[list[NDArray[Any] | None]], width: int, vary: str) -> tuple[Values, NDArray[np.int64] | None]:
+    """(values, lengths): the frames of all clips in one array where their shapes allow it."""
+    present = [value for row in rows for value in row if value is not None]
+    shapes = {value.shape for value in present}
+    if not shapes:
+        return np.zeros((len(rows), width)), None
+    dtype = present[0].dtype
+    tails = {(len(shape), shape[1:]) for shape in shapes}
+    if len(shapes) > 1 and (vary == "list" or len(tails) > 1 or not present[0].ndim):
+        return [list(row) for row in rows], None
+    shape = next(iter(shapes)) if len(shapes) == 1 else (max(s[0] for s in shapes), *next(iter(shapes))[1:])
+    values = np.zeros((len(rows), width, *shape), dtype)
+    lengths = np.zeros((len(rows), width), np.int64)
+    for n, row in enumerate(rows):
+        for t, value in enumerate(row):
+            if value is not None:
+                rows_here = (slice(len(value)),) if value.ndim else ()
+                values[(n, t, *rows_here)] = value
+                lengths[n, t] = len(value) if value.ndim else 1
+    return values, lengths if len(shapes) > 1 else None

@@ -1,0 +1,198 @@
+"""Batches of clips in an exact order, read by threads: groups of neighbouring windows by long reads, shuffled inside.
+
+Order, ranks, resume and threads are those of the image loader (docs/order.md); a "block" is a chunk of windows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainload.datasets.clip import Clip
+from trainload.datasets.collate import ClipBatch, collate
+from trainload.datasets.frames import FrameStore
+from trainload.errors import UsageError
+from trainload.loading.iterator import BatchIterator
+from trainload.loading.memory import usable_cpus
+from trainload.loading.order import LASTS, SHUFFLES, Cut, Last, OrderRule, Shuffle, cut_order, epoch_order
+from trainload.loading.ranks import find_rank
+from trainload.loading.state import LoaderState, fingerprint
+from trainload.loading.stats import LoaderStats
+from trainload.loading.workers import BatchJob, Run, RunPlan
+
+
+class ClipDataset(Protocol):
+    """What the loader asks of a dataset: WindowDataset, SequenceDataset, AlignedDataset."""
+
+    store: FrameStore
+    squeeze: bool
+    recording_of: NDArray[np.int32]
+
+    def __len__(self) -> int: ...
+    def read(self, i: int, store: FrameStore) -> Clip: ...
+    def chunks(self) -> list[NDArray[np.int64]]: ...
+
+
+class HyperframeLoader:
+    """`for batch in loader` is one epoch of ClipBatches, the next `for` the next.
+
+    dataset: of windows, sequences or aligned frames. shuffle: "group" (chunks of neighbouring windows are permuted,
+    samples shuffled inside `group_chunks` of them, each chunk read once by one read of about 8 MB), "full" (over all,
+    single reads), "none". seed: of the order. workers: threads that read and decode; left out: usable cores.
+    prefetch: batches in the making. last, rank, world_size: as ImageLoader. vary: as `collate`. batch_op: any callable,
+    per ClipBatch, on the worker. Raises what a frame raises (FormatError, SampleError), at its batch.
+    """
+
+    def __init__(
+        self,
+        dataset: ClipDataset,
+        *,
+        batch_size: int,
+        shuffle: str = "group",
+        seed: int = 0,
+        group_chunks: int = 4,
+        workers: int | None = None,
+        prefetch: int = 3,
+        last: str = "short",
+        rank: int | None = None,
+        world_size: int | None = None,
+        vary: str = "pad",
+        batch_op: Callable[[ClipBatch], Any] | None = None,
+    ) -> None:
+        for name, value, allowed in (("shuffle", shuffle, SHUFFLES[:3]), ("last", last, LASTS)):
+            if value not in allowed:
+                raise UsageError(f"{name} is {value!r}; give one of {', '.join(allowed)}")
+        for name, count in (("batch_size", batch_size), ("group_chunks", group_chunks), ("prefetch", prefetch)):
+            if count < 1:
+                raise UsageError(f"{name} is {count}; give a number above 0")
+        self.dataset = dataset
+        self.stats = LoaderStats()
+        self.workers = workers or usable_cpus()
+        self._prefetch = prefetch
+        self._rule = OrderRule(seed, cast(Shuffle, shuffle), group_chunks)
+        self._cut = Cut(batch_size, *find_rank(rank, world_size), last=cast(Last, last))
+        self._chunks = _numbered(dataset)
+        chunks_held = 0 if shuffle == "full" else 2 * group_chunks + self.workers
+        store = dataset.store.with_chunks(chunks_held)
+        self._decoder = _ClipDecoder(dataset, store, vary, batch_op)
+        self._next = self._here = (0, 0)  # (epoch, position) where the next iterator starts, and where we are
+
+    def __len__(self) -> int:
+        """Batches of a whole epoch, the same on every rank."""
+        return self._cut.num_batches(len(self.dataset))
+
+    @property
+    def cache_hit_rate(self) -> float:
+        """The share of frames that the dataset's cache answered, 0 to 1."""
+        return self.dataset.store.cache.hit_rate
+
+    def set_epoch(self, epoch: int) -> None:
+        """Let the next iterator start at this epoch."""
+        if epoch != self._next[0]:
+            self._next = self._here = (epoch, 0)
+
+    def epoch_ids(self, epoch: int) -> NDArray[np.int64]:
+        """The sample ids of a whole epoch in the order of all ranks together: int64 [n]."""
+        return epoch_order(self._rule, epoch, np.arange(len(self.dataset)), self._chunks)
+
+    def state_dict(self) -> dict[str, int | str]:
+        """Where this loader stands, counted in batches handed out: JSON, under 1 KB, the same on every rank."""
+        rule = self._rule
+        state = LoaderState(*self._here, rule.seed, rule.shuffle, rule.group_blocks, self._fingerprint())
+        return state.to_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on exactly there, with any number of ranks and threads. Raises UsageError for a state of other data."""
+        found = LoaderState.from_dict(state, samples=self._fingerprint(), total=len(self.dataset))
+        self._rule = found.rule
+        self._next = self._here = (found.epoch, found.position)
+
+    def __iter__(self) -> Iterator[Any]:
+        """The next epoch, or the rest of one after `load_state_dict`. Its threads end with it."""
+        epoch, position = self._here = self._next
+        self._next = (epoch + 1, 0)
+        start, total = self._start_run, len(self.dataset)
+
+        def delivered(at: int) -> None:
+            if self._next == (epoch + 1, 0):
+                self._here = (epoch, at) if at < total else (epoch + 1, 0)
+
+        batches = BatchIterator(
+            lambda at: start(epoch, at), position, self.stats, delivered, lambda: delivered(total)
+        )  # fmt: skip
+        return _Batches(batches)
+
+    def _start_run(self, epoch: int, position: int) -> Run:
+        share = cut_order(self._cut, len(self.dataset), position)
+        stream = self.epoch_ids(epoch)[share.positions]
+        plan = RunPlan(
+            seed=self._rule.seed, epoch=epoch, stream=stream, share=share, windows=np.array([0, len(stream)], np.int64),
+            labels=np.zeros(len(self.dataset), np.int32), workers=self.workers, io_workers=1, prefetch=self._prefetch,
+            slice_size=1, verify=False,
+        )  # fmt: skip
+        run = Run(plan, self._decoder, _ClipArrays(), self.stats, pictures=None, memory=None)
+        run.start()
+        return run
+
+    def _fingerprint(self) -> str:
+        spans = [drive.windows.starts for drive in self.dataset.store.recordings]
+        return fingerprint(self._chunks, self.dataset.recording_of, *spans)
+
+
+class _Batches:
+    """The batches of one epoch without the tuple that the image loader wraps them in."""
+
+    def __init__(self, batches: BatchIterator) -> None:
+        self._batches = batches
+
+    def __iter__(self) -> _Batches:
+        return self
+
+    def __next__(self) -> Any:
+        return next(self._batches)[0]
+
+    def close(self) -> None:
+        """End the threads; twice is fine."""
+        self._batches.close()
+
+
+class _ClipArrays:
+    """Where clips lie between reading and collating: arrays of objects, new for every batch."""
+
+    def take(self, count: int) -> NDArray[Any]:
+        return np.empty(count, object)
+
+
+class _ClipDecoder:
+    """Reads and decodes clips on the loader's threads (loading/workers.py: Decoder)."""
+
+    def __init__(
+        self, dataset: ClipDataset, store: FrameStore, vary: str, batch_op: Callable[[ClipBatch], Any] | None
+    ) -> None:
+        self._dataset = dataset
+        self._store = store
+        self._vary = vary
+        self._batch_op = batch_op
+
+    def new_scratch(self) -> None:
+        return None
+
+    def decode(self, scratch: Any, fill: Any, job: BatchJob, first: int, end: int) -> None:
+        for n in range(first, end):
+            job.images[n] = self._dataset.read(int(job.ids[n]), self._store)
+
+    def finish(self, job: BatchJob) -> None:
+        batch = collate(list(job.images), vary=self._vary, squeeze=self._dataset.squeeze)
+        job.output = (batch if self._batch_op is None else self._batch_op(batch),)
+
+
+def _numbered(dataset: ClipDataset) -> NDArray[np.int64]:
+    """The chunk of every sample, numbered over all recordings: int64 [n]."""
+    found, first = [np.empty(0, np.int64)], 0
+    for n, chunks in enumerate(dataset.chunks()):
+        found.append(chunks + first)
+        first += len(dataset.store.chunk_bounds(n)) - 1
+    return np.concatenate(found)

@@ -1,0 +1,69 @@
+"""Which recordings a dataset reads, and which parts of them carry the asked tags."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainload.errors import UsageError
+from trainload.reading.hyperframe import HyperframeReader
+from trainload.reading.parts import SUFFIX
+
+OneDrive = str | os.PathLike[str] | HyperframeReader
+Drives = OneDrive | Sequence[OneDrive]
+
+
+def open_recordings(drives: Drives) -> tuple[HyperframeReader, ...]:
+    """The recordings of one or many files, a pattern such as "drives/*.hfr", or a folder of single recordings.
+
+    Parts of one split recording are given as an open reader (`trainload.open(folder)`), so that no clip ends at a seam.
+    Readers pickle as their paths and open again where they are used. Raises UsageError where nothing is found.
+    """
+    found: list[HyperframeReader] = []
+    for drive in [drives] if isinstance(drives, str | os.PathLike | HyperframeReader) else drives:
+        if isinstance(drive, HyperframeReader):
+            found.append(drive)
+        elif Path(drive).is_dir():
+            found += [HyperframeReader(path) for path in sorted(Path(drive).glob(f"*{SUFFIX}"))]
+        elif Path(drive).exists():
+            found.append(HyperframeReader(drive))
+        else:
+            found += [HyperframeReader(path) for path in sorted(glob.glob(os.fspath(drive)))]  # noqa: PTH207
+    if not found:
+        raise UsageError(f"no {SUFFIX} file in {drives!r}")
+    return tuple(found)
+
+
+def common_streams(recordings: Sequence[HyperframeReader], streams: Sequence[str] | None) -> tuple[str, ...]:
+    """The asked streams, or those that every recording has. Raises UsageError for one that a recording lacks."""
+    if streams is None:
+        return tuple(name for name in recordings[0].streams if all(name in drive for drive in recordings))
+    for drive in recordings:
+        for name in streams:
+            if name not in drive:
+                raise UsageError(f"no stream {name!r}; the recording has {', '.join(drive.streams)}: {drive.path}")
+    return tuple(streams)
+
+
+def tagged(
+    drive: HyperframeReader, tags: Collection[str], starts: NDArray[np.int64], ends: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """bool [n]: which of the spans [start, end] carry every tag.
+
+    META's "tags" is a list; a name tags the whole recording, {"name", "start_ns", "end_ns"} the time between.
+    """
+    good = np.ones(len(starts), np.bool_)
+    for tag in tags:
+        here = np.zeros(len(starts), np.bool_)
+        for entry in drive.meta.get("tags", []):
+            if entry == tag:
+                here[:] = True
+            elif isinstance(entry, dict) and entry.get("name") == tag:
+                here |= (starts >= entry.get("start_ns", 0)) & (ends <= entry.get("end_ns", np.iinfo(np.int64).max))
+        good &= here
+    return good

@@ -1,0 +1,98 @@
+"""Recordings for torch: the datasets as torch Datasets, batches as tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from trainload.datasets import aligned, sequences, windows
+from trainload.datasets.clip import Clip
+from trainload.datasets.collate import ClipBatch
+from trainload.datasets.collate import collate as collate_arrays
+from trainload.datasets.loader import HyperframeLoader as ArrayLoader
+
+Values = torch.Tensor | list[list[torch.Tensor | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorBatch:
+    """A ClipBatch (trainload.datasets.collate) as tensors, field by field; `pin_memory()` and `to(device)` as usual."""
+
+    values: dict[str, Values]
+    masks: dict[str, torch.Tensor]
+    lengths: dict[str, torch.Tensor]
+    times: dict[str, torch.Tensor]
+    residuals: dict[str, torch.Tensor]
+    ids: torch.Tensor
+    recordings: torch.Tensor
+    start_ns: torch.Tensor
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def to(self, *args: Any, **kwargs: Any) -> TensorBatch:
+        """The batch with every tensor moved, as `Tensor.to`."""
+        return _map_tensors(self, lambda tensor: tensor.to(*args, **kwargs))
+
+    def pin_memory(self) -> TensorBatch:
+        """The batch in pinned memory; DataLoader(pin_memory=True) calls this."""
+        return _map_tensors(self, torch.Tensor.pin_memory)
+
+
+class WindowDataset(windows.WindowDataset, torch.utils.data.Dataset[Clip]):
+    """trainload.datasets.windows.WindowDataset as a torch Dataset: DataLoader(ds, collate_fn=collate)."""
+
+
+class SequenceDataset(sequences.SequenceDataset, torch.utils.data.Dataset[Clip]):
+    """trainload.datasets.sequences.SequenceDataset as a torch Dataset: DataLoader(ds, collate_fn=collate)."""
+
+
+class AlignedDataset(aligned.AlignedDataset, torch.utils.data.Dataset[Clip]):
+    """trainload.datasets.aligned.AlignedDataset as a torch Dataset: DataLoader(ds, collate_fn=collate_aligned)."""
+
+
+class HyperframeLoader(ArrayLoader):
+    """trainload.datasets.loader.HyperframeLoader that gives TensorBatches; conversion shares the arrays' memory."""
+
+    def __init__(self, dataset: Any, **options: Any) -> None:
+        batch_op = options.pop("batch_op", None)
+        convert = tensors if batch_op is None else lambda batch: batch_op(tensors(batch))
+        super().__init__(dataset, **options, batch_op=convert)
+
+
+def collate(clips: Sequence[Clip]) -> TensorBatch:
+    """For DataLoader(collate_fn=...): clips of windows or sequences as one TensorBatch, (B, T, ...) per stream."""
+    return tensors(collate_arrays(clips))
+
+
+def collate_aligned(clips: Sequence[Clip]) -> TensorBatch:
+    """For DataLoader(collate_fn=...): aligned clips as one TensorBatch, (B, ...) per stream."""
+    return tensors(collate_arrays(clips, squeeze=True))
+
+
+def tensors(batch: ClipBatch) -> TensorBatch:
+    """The batch as tensors that share its memory. Number types that torch lacks are widened."""
+    return _map_tensors(batch, _tensor)
+
+
+def _map_tensors(batch: Any, change: Any) -> TensorBatch:
+    def inside(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: inside(one) for key, one in value.items()}
+        if isinstance(value, list):
+            return [inside(one) for one in value]
+        return None if value is None else change(value)
+
+    return TensorBatch(*(inside(getattr(batch, name)) for name in TensorBatch.__dataclass_fields__))
+
+
+def _tensor(array: np.ndarray[Any, Any]) -> torch.Tensor:
+    if array.dtype.names is not None:  # records with text in them stay bytes
+        array = np.ascontiguousarray(array).view(np.uint8)
+    if not array.flags.writeable or not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    return torch.from_numpy(array)

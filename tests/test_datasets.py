@@ -1,0 +1,329 @@
+"""Windows, sequences and aligned frames give what the recording holds; batches mask gaps; loaders are exact."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+import trainload as tl
+from drive_data import SECOND, write_drive
+from trainload.datasets.cache import FrameCache
+from trainload.datasets.clip import NO_RESIDUAL, NO_TIME, Clip
+from trainload.datasets.collate import ClipBatch, collate
+from trainload.datasets.frames import chunk_bounds
+from trainload.recording.writer import HyperframeWriter
+
+
+@pytest.fixture(scope="module")
+def drive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("drive") / "drive.hfr"
+    write_drive(path, seconds=4.0)
+    return path
+
+
+@pytest.fixture(scope="module")
+def drives(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("drives")
+    for n in range(3):
+        write_drive(folder / f"{n}.hfr", seconds=1.0 + n, seed=n)
+    return sorted(folder.glob("*.hfr"))
+
+
+def equal(one: np.ndarray, two: np.ndarray) -> bool:
+    return one.dtype == two.dtype and one.shape == two.shape and one.tobytes() == two.tobytes()
+
+
+def same(one: Clip, two: Clip) -> bool:
+    return one.id == two.id and all(
+        len(one.values[name]) == len(two.values[name])
+        and all(equal(a, b) for a, b in zip(one.values[name], two.values[name]))
+        and np.array_equal(one.times[name], two.times[name])
+        for name in one.values
+    )
+
+
+def test_a_window_sample_is_the_window(drive: Path) -> None:
+    reader, dataset = tl.open(drive), tl.WindowDataset(drive)
+    assert len(dataset) == len(reader)
+    for k in (0, 7, len(reader) - 1):
+        window, clip = reader.window(k), dataset[k]
+        assert clip.number == k and (clip.start_ns, clip.end_ns) == (window.start_ns, window.end_ns)
+        for name in reader.streams:
+            assert clip.times[name].tolist() == [frame.timestamp_ns for frame in window[name]]
+            for value, frame in zip(clip.values[name], window[name]):
+                expected = frame.array()
+                if expected.dtype.names is None:
+                    assert np.array_equal(value, expected)
+                else:  # packed IMU: (n, 6) without its time
+                    assert value is not None and value.shape == (len(expected), 6)
+                    assert np.array_equal(value[:, :3], expected["acceleration"], equal_nan=True)
+
+
+def test_windows_are_filtered_by_fill_and_tags(tmp_path: Path) -> None:
+    path = tmp_path / "tagged.hfr"
+    tags = ["night", {"name": "rain", "start_ns": 2 * SECOND, "end_ns": 5 * SECOND}]
+    with HyperframeWriter(path, window="1s", meta={"tags": tags}) as writer:
+        a, b = writer.add_stream("a"), writer.add_stream("b")
+        for t in range(10):
+            writer.append(a, t * SECOND, b"x")
+            if t % 4 == 0:
+                writer.append(b, t * SECOND + 1, b"y")
+    every = tl.WindowDataset(path)
+    assert len(tl.WindowDataset(path, tags=["night"])) == len(every)
+    assert len(tl.WindowDataset(path, tags=["snow"])) == 0
+    rainy = tl.WindowDataset(path, tags=["night", "rain"])
+    assert 0 < len(rainy) < len(every)
+    assert all(
+        clip.start_ns >= 2 * SECOND and clip.end_ns <= 5 * SECOND for clip in map(rainy.__getitem__, range(len(rainy)))
+    )
+    full = tl.WindowDataset(path, require={"b": 1})
+    assert [clip.number for clip in map(full.__getitem__, range(len(full)))] == [
+        k for k in range(len(every)) if len(every[k].values["b"]) >= 1
+    ]
+
+
+def test_a_sequence_takes_the_nearest_frame_of_every_step(drive: Path) -> None:
+    reader = tl.open(drive)
+    dataset = tl.SequenceDataset(
+        drive, duration="1s", step="200ms", stride="500ms", frames_per_stream={"imu": 100},
+        streams=["lidar/top", "camera", "imu"],
+    )  # fmt: skip
+    assert len(dataset) == 6
+    for i in range(len(dataset)):
+        clip = dataset[i]
+        for name in ("lidar/top", "camera"):
+            stream_times = reader.timestamps(name)
+            wanted = clip.start_ns + np.arange(5) * SECOND // 5
+            nearest = np.abs(stream_times[None] - wanted[:, None]).argmin(axis=1)
+            assert clip.times[name].tolist() == stream_times[nearest].tolist()
+            assert clip.residuals[name].tolist() == (stream_times[nearest] - wanted).tolist()
+            for value, position in zip(clip.values[name], nearest):
+                assert np.array_equal(value, reader.read_at_index(name, int(position)).array())
+        assert len(clip.values["imu"]) == 100 and all(
+            value is not None and value.shape == (6,) for value in clip.values["imu"]
+        )
+
+
+def test_a_sequence_with_a_missing_frame_is_left_out_or_masked(drive: Path) -> None:
+    options: dict[str, Any] = {
+        "duration": "1s",
+        "step": "50ms",
+        "streams": ["lidar/top", "camera"],
+        "max_residual": "20ms",
+    }
+    assert len(tl.SequenceDataset(drive, **options)) == 0  # lidar comes every 100 ms
+    clip = tl.SequenceDataset(drive, **options, complete=False)[0]
+    missing = [value is None for value in clip.values["lidar/top"]]
+    assert 5 < sum(missing) < 15
+    assert (
+        (clip.times["lidar/top"] == NO_TIME).tolist()
+        == missing
+        == (clip.residuals["lidar/top"] == NO_RESIDUAL).tolist()
+    )
+
+
+def test_an_aligned_sample_is_its_pair(drive: Path) -> None:
+    reader = tl.open(drive)
+    using = {"camera": tl.Nearest(max="20ms"), "imu": tl.Interpolate(), "odometry": tl.Previous()}
+    pairs = tl.align(reader, to="lidar/top", using=using, allow_host=True)
+    dataset = tl.AlignedDataset(pairs, max_residual="20ms")
+    kept = pairs.select(max_residual="20ms")
+    assert 0 < len(dataset) == len(kept)
+    for row in (0, len(kept) - 1):
+        clip, pair = dataset[row], kept[row]
+        assert np.array_equal(clip.values["lidar/top"][0], reader.read("lidar/top", pair.time_ns).array())
+        assert np.array_equal(clip.values["camera"][0], reader.read_at_index("camera", pair.index["camera"]).array())
+        assert clip.residuals["camera"][0] == pair.residual_ns["camera"]
+        acceleration = kept.values("imu")["acceleration"][row]
+        assert np.array_equal(clip.values["imu"][0][:3], acceleration, equal_nan=True)
+    batch = collate([dataset[0], dataset[1]], squeeze=dataset.squeeze)
+    assert batch.values["camera"].shape == (2, 24, 32, 3) and batch.masks["camera"].tolist() == [True, True]
+
+
+def test_what_varies_is_padded_or_listed_and_masked() -> None:
+    clouds = [np.ones((n, 4), np.float32) * n for n in (2, 3, 1)]
+    times = np.array([1], np.int64)
+    clips = [
+        Clip(
+            0, 0, 0, 0, 9, {"lidar": [clouds[0], clouds[1]]}, {"lidar": np.array([1, 2])}, {"lidar": np.array([0, 0])}
+        ),
+        Clip(1, 0, 1, 9, 19, {"lidar": [clouds[2]]}, {"lidar": times}, {"lidar": times}),
+        Clip(2, 0, 2, 19, 29, {"lidar": [None]}, {"lidar": np.array([NO_TIME])}, {"lidar": np.array([NO_RESIDUAL])}),
+    ]
+    padded = collate(clips)
+    assert isinstance(padded.values["lidar"], np.ndarray) and padded.values["lidar"].shape == (3, 2, 3, 4)
+    assert padded.lengths["lidar"].tolist() == [[2, 3], [1, 0], [0, 0]]
+    assert padded.masks["lidar"].tolist() == [[True, True], [True, False], [False, False]]
+    assert padded.values["lidar"].sum() == sum(cloud.sum() for cloud in clouds)
+    listed = collate(clips, vary="list")
+    assert [[None if v is None else v.shape for v in row] for row in listed.values["lidar"]] == [
+        [(2, 4), (3, 4)],
+        [(1, 4)],
+        [None],
+    ]
+    with pytest.raises(tl.UsageError, match="up to 2"):
+        collate(clips, squeeze=True)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(
+        st.lists(hnp.arrays(np.int16, st.tuples(st.integers(0, 4), st.integers(1, 2))), max_size=3),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_collating_loses_no_number(rows: list[list[np.ndarray]]) -> None:
+    clips = [
+        Clip(n, 0, n, 0, 0, {"s": list(row)}, {"s": np.arange(len(row))}, {"s": np.zeros(len(row), np.int64)})
+        for n, row in enumerate(rows)
+    ]
+    batch = collate(clips)
+    for n, row in enumerate(rows):
+        assert batch.masks["s"][n].sum() == len(row)
+        for t, value in enumerate(row):
+            found = batch.values["s"][n][t]
+            assert np.array_equal(found[: len(value)], value)
+            assert not found[len(value) :].any()
+
+
+def test_the_cache_holds_no_more_than_its_limit_and_forgets_the_oldest() -> None:
+    cache = FrameCache(100)
+    for n in range(5):
+        cache.put((0, "s", n, 0), np.zeros(30, np.uint8))
+    assert cache.size_bytes == 90
+    assert [cache.get((0, "s", n, 0)) is not None for n in range(5)] == [False, False, True, True, True]
+    assert cache.hit_rate == 0.6
+    cache.put((0, "big", 0, 0), np.zeros(101, np.uint8))
+    assert cache.get((0, "big", 0, 0)) is None and cache.size_bytes == 90
+
+
+def test_a_second_epoch_through_the_cache_is_the_same_and_reads_nothing(drive: Path) -> None:
+    dataset = tl.WindowDataset(drive, cache_bytes=64 << 20)
+    first = [dataset[k] for k in range(len(dataset))]
+    assert dataset.store.cache.hits == 0
+    for file in dataset.store.recordings[0].files:
+        file.source.close()
+    assert all(same(one, dataset[k]) for k, one in enumerate(first))
+    assert dataset.store.cache.hit_rate == 0.5
+
+
+def test_datasets_pickle_without_an_open_file(drive: Path) -> None:
+    pairs = tl.align(tl.open(drive), to="lidar/top", using={"odometry": tl.Nearest()})
+    sequences = tl.SequenceDataset(drive, duration="400ms", step="100ms", streams=["lidar/top", "imu"])
+    for dataset in (tl.WindowDataset(drive), sequences, tl.AlignedDataset(pairs)):
+        before = dataset[1]
+        copy = pickle.loads(pickle.dumps(dataset))
+        assert all("files" not in reader.__dict__ for reader in copy.store.recordings)
+        assert same(copy[1], before)
+
+
+def batches_of(loader: Any) -> list[ClipBatch]:
+    return list(loader)
+
+
+def assert_equal(one: list[ClipBatch], two: list[ClipBatch]) -> None:
+    assert [batch.ids.tolist() for batch in one] == [batch.ids.tolist() for batch in two]
+    for a, b in zip(one, two):
+        for name in a.values:
+            assert np.array_equal(
+                np.asarray(a.values[name]), np.asarray(b.values[name]), equal_nan=a.values[name].dtype.kind == "f"
+            )
+            assert np.array_equal(a.times[name], b.times[name])
+
+
+STREAMS = ["lidar/top", "camera"]
+
+
+@pytest.mark.parametrize("shuffle", ["group", "full", "none"])
+def test_a_loader_gives_every_sample_once_and_the_same_for_any_threads(drives: list[Path], shuffle: str) -> None:
+    dataset = tl.WindowDataset(drives, streams=STREAMS)
+    options: dict[str, Any] = {"batch_size": 5, "shuffle": shuffle, "seed": 3, "vary": "list"}
+    one = [batch.ids.tolist() for batch in tl.HyperframeLoader(dataset, workers=1, **options)]
+    eight = tl.HyperframeLoader(dataset, workers=8, **options)
+    assert [batch.ids.tolist() for batch in eight] == one
+    ids = [i for batch in one for i in batch]
+    assert sorted(ids) == list(range(len(dataset)))
+    assert ids == eight.epoch_ids(0).tolist()
+    if shuffle != "none":
+        assert eight.epoch_ids(0).tolist() != eight.epoch_ids(1).tolist()
+
+
+def test_a_loaded_clip_is_the_datasets_clip(drives: list[Path]) -> None:
+    dataset = tl.WindowDataset(drives, streams=["odometry"])
+    for batch in tl.HyperframeLoader(dataset, batch_size=4, seed=1):
+        expected = collate([dataset[int(i)] for i in batch.ids])
+        assert_equal([batch], [expected])
+
+
+@pytest.mark.parametrize("kind", ["sequence", "aligned"])
+def test_sequences_and_aligned_frames_load_through_chunks(drives: list[Path], kind: str) -> None:
+    if kind == "sequence":
+        dataset: Any = tl.SequenceDataset(
+            drives, duration="400ms", step="100ms", stride="100ms", streams=["lidar/top", "imu"]
+        )
+    else:
+        using = {"camera": tl.Nearest()}
+        dataset = tl.AlignedDataset(
+            [tl.align(tl.open(path), to="lidar/top", using=using, allow_host=True) for path in drives]
+        )
+    seen = []
+    for batch in tl.HyperframeLoader(dataset, batch_size=3, seed=1, workers=2):
+        assert_equal([batch], [collate([dataset[int(i)] for i in batch.ids], squeeze=dataset.squeeze)])
+        seen += batch.ids.tolist()
+    assert sorted(seen) == list(range(len(dataset)))
+
+
+def test_a_loader_resumes_at_any_batch_with_any_number_of_ranks(drives: list[Path]) -> None:
+    dataset = tl.WindowDataset(drives, streams=["odometry"])
+
+    def make(**kw: Any) -> Any:
+        return tl.HyperframeLoader(dataset, batch_size=4, seed=9, **kw)
+
+    whole = np.concatenate([batch.ids for batch in make()])
+    for stop in range(len(make()) + 1):
+        loader = make()
+        batches = iter(loader)
+        taken = [next(batches).ids for _ in range(stop)]
+        batches.close()
+        state = json.loads(json.dumps(loader.state_dict()))
+        if stop == len(loader):
+            continue
+        streams = []
+        for rank in range(2):
+            other = make(rank=rank, world_size=2)
+            other.load_state_dict(state)
+            streams.append([batch.ids for batch in other])
+        rest = [ids for step in zip(*streams) for ids in step]
+        assert np.concatenate([*taken, *rest]).tolist() == whole.tolist()
+
+
+def test_a_state_of_other_recordings_is_refused(drives: list[Path]) -> None:
+    state = tl.HyperframeLoader(tl.WindowDataset(drives[:2]), batch_size=2).state_dict()
+    with pytest.raises(tl.UsageError, match="another set"):
+        tl.HyperframeLoader(tl.WindowDataset(drives[2]), batch_size=2).load_state_dict(state)
+
+
+def test_a_damaged_frame_reaches_the_caller(tmp_path: Path) -> None:
+    path = tmp_path / "bad.hfr"
+    write_drive(path, seconds=1.0)
+    with tl.open(path) as reader:
+        offset = int(reader.files[0].index["byte_offset"][5])
+    data = bytearray(path.read_bytes())
+    data[offset] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(tl.FormatError, match="CRC-32"):
+        list(tl.HyperframeLoader(tl.WindowDataset(path), batch_size=2, vary="list"))
+
+
+def test_chunks_cover_all_windows_in_order(drive: Path) -> None:
+    bounds = chunk_bounds(tl.open(drive))
+    assert bounds[0] == 0 and bounds[-1] == len(tl.open(drive)) and (np.diff(bounds) > 0).all()
