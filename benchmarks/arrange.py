@@ -2,8 +2,9 @@
 
 usage: arrange.py [--count 1281167] [--rounds 5]   writes bench-out/arrange.json
 
-Sizes: lognormal with mean 110 KB and sigma 0.62, cut to 600 B .. 15 MB. `sorted` sorts them as a Python list, `np.sort` as
-an int64 array with the processor's widest vectors; both are given. Unused is what the blocks have room for and do not hold.
+Sizes: lognormal with mean 110 KB and sigma 0.62, cut to 600 B .. 15 MB. `sorted` sorts them as a Python list, `np.sort`
+as an int64 array with the processor's widest vectors; both are given. Unused is what the blocks have room for beyond
+the pictures with their padding.
 """
 
 from __future__ import annotations
@@ -54,8 +55,10 @@ def main() -> None:
     for name, each in facts.items():
         each |= {"seconds": medians[name], "times_sorted": medians[name] / medians["sorted"],
                  "times_np_sort": medians[name] / medians["np.sort"]}  # fmt: skip
-        print(f"{name:16} {each['blocks']:,} blocks (at least {least:,}), {100 * each['unused_share']:.4f} % unused, "
-              f"{each['seconds']:.2f} s = {each['times_sorted']:.1f} x sorted(), {each['times_np_sort']:.0f} x np.sort")  # fmt: skip
+        print(
+            f"{name:16} {each['blocks']:,} blocks (at least {least:,}), {100 * each['unused_share']:.4f} % unused, "
+            f"{each['seconds']:.2f} s: {each['times_sorted']:.1f} x sorted, {each['times_np_sort']:.0f} x np.sort"
+        )
     report = {"machine": machine(), "count": args.count, "lower_bound": least, "median_seconds": medians, "ways": facts}
     args.out.mkdir(parents=True, exist_ok=True)
     (args.out / "arrange.json").write_text(json.dumps(report, indent=1) + "\n")
