@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 
 import numpy as np
@@ -106,6 +105,8 @@ def _check_blocks(checker: BlockChecker, num_blocks: int, jobs: int) -> Iterator
     if jobs <= 1:
         yield from map(checker, range(num_blocks))
         return
+    from concurrent.futures import ProcessPoolExecutor  # 30 ms that opening a file need not pay
+
     with ExitStack() as stack:
         pool = stack.enter_context(ProcessPoolExecutor(jobs))
         stack.callback(pool.shutdown, cancel_futures=True)
