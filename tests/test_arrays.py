@@ -203,11 +203,19 @@ def test_a_cut_tar_is_a_format_error(tmp_path: Path) -> None:
         pack_arrays("cifar10", path, tmp_path / "out")
 
 
+def test_both_spellings_of_the_idx_names_are_found(tmp_path: Path) -> None:
+    files = {name.replace("-idx", ".idx"): data for name, data in FILES["mnist"].items()}
+    assert [e["samples"] for e in pack_arrays("mnist", as_folder(files, tmp_path), tmp_path / "out")] == [37, 11]
+
+
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
     files = dict(FILES["cifar10"])
     del files["data_batch_4.bin"]
     with pytest.raises(UsageError, match=r"data_batch_4\.bin"):
         pack_arrays("cifar10", as_folder(files, tmp_path), tmp_path / "out")
+    with pytest.raises(UsageError, match="t10k-labels-idx1-ubyte"):
+        (tmp_path / "m").mkdir()
+        pack_arrays("mnist", as_folder(dict(list(FILES["mnist"].items())[:3]), tmp_path / "m"), tmp_path / "out")
     with pytest.raises(UsageError, match="kind"):
         pack_arrays("svhn", tmp_path, tmp_path / "out")
     with pytest.raises(UsageError, match="neither"):

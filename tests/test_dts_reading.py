@@ -258,3 +258,16 @@ def test_facts_count_what_is_there(file: Path) -> None:
     assert facts["pictures_per_block_most"] == 18
     assert facts["bytes"] == file.stat().st_size
     assert facts["parameters"]["level"] == 0
+
+
+def test_a_refused_file_leaves_no_handle_open(file: Path, volumes: list[Path], tmp_path: Path) -> None:
+    if not Path("/proc/self/fd").exists():
+        pytest.skip("only Linux lists the open files of a process")
+    bad = DtsBuilder([FLAT[:5]], header={"num_samples": 6}).write(tmp_path / "bad.dts")
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(20):
+        for paths in (bad, volumes[:2], [file, bad], [file, tmp_path / "absent.dts"]):
+            with pytest.raises((FormatError, FileNotFoundError)):
+                DtsReader(paths)  # type: ignore[arg-type]
+        DtsReader(file)  # dropped, not closed
+    assert len(list(Path("/proc/self/fd").iterdir())) == before

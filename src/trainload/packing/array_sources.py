@@ -40,11 +40,11 @@ class Originals:
         self._openers = openers
 
     def __contains__(self, name: str) -> bool:
-        return name in self._openers
+        return _base(name) in self._openers
 
     def read(self, name: str) -> bytes:
         """The unpacked bytes of one file. Raises UsageError where it is missing, FormatError where it is damaged."""
-        opener = self._openers.get(name)
+        opener = self._openers.get(_base(name))
         if opener is None:
             raise UsageError(f"{name} (or {name}.gz) is missing in {self.path}")
         with _bad_archives_are_format_errors(name, self.path), opener() as raw:
@@ -94,6 +94,7 @@ def open_originals(path: str) -> Iterator[Originals]:
 
 
 def _base(name: str) -> str:
+    """A file's name as all its spellings share it: train-images.idx3-ubyte.gz and train-images-idx3-ubyte are one."""
     return name.removesuffix(".gz").replace("-ubyte", "").replace(".idx", "-idx")
 
 
@@ -113,8 +114,8 @@ def _member_opener(tar: tarfile.TarFile, member: tarfile.TarInfo) -> Callable[[]
 def read_mnist(originals: Originals, *, is_training: bool) -> Split:
     """One split of MNIST (or a set in its form, such as Fashion-MNIST) from its two idx files."""
     prefix = "train" if is_training else "t10k"
-    pixels = _parse_idx(originals, f"{prefix}-images-idx3", _IDX_PICTURES, (28, 28))
-    labels = _parse_idx(originals, f"{prefix}-labels-idx1", _IDX_LABELS, ())
+    pixels = _parse_idx(originals, f"{prefix}-images-idx3-ubyte", _IDX_PICTURES, (28, 28))
+    labels = _parse_idx(originals, f"{prefix}-labels-idx1-ubyte", _IDX_LABELS, ())
     if len(pixels) != len(labels):
         raise FormatError(
             "pictures and labels must be equally many", field=f"{prefix} count", offset=4,
