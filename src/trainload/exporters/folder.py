@@ -51,7 +51,7 @@ def extract(
     renamed at the end. progress: called with (samples done, samples in all).
     Raises UsageError where `out` is not new or empty, FormatError for damage.
     """
-    out = Path(out)
+    out = Path(out).resolve()
     tmp = out.with_name(out.name + ".tmp")
     if tmp.exists():
         raise UsageError(f"{tmp} is left from an earlier run: look at it and delete it")
