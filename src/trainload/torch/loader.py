@@ -30,6 +30,13 @@ class ImageLoader:
     two tensors whose addresses stay, for CUDA graphs (one per address): a batch is valid until the second next request.
     """
 
+    # What frameworks look up on a DataLoader: no worker processes, threads do the work.
+    num_workers = 0
+    batch_sampler = None
+    collate_fn = None
+    multiprocessing_context = None
+    persistent_workers = False
+
     def __init__(
         self,
         ds: Any,
@@ -64,7 +71,6 @@ class ImageLoader:
         self.dataset = self.loader.dataset
         self.batch_size = batch_size
         self.drop_last = self.loader.last == "drop"
-        self.num_workers = 0  # worker processes: none, threads do the work
         self.pin_memory = self.device.type == "cuda"
 
     def __len__(self) -> int:

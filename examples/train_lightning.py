@@ -1,0 +1,65 @@
+"""Lightning takes the loader as it takes a DataLoader: it sets the epoch, and its checkpoints hold the loader's state.
+
+usage: python examples/train_lightning.py train.dts val.dts           (pip install lightning)
+"""
+
+from __future__ import annotations
+
+import sys
+
+import lightning
+import torch
+
+import trainload as tl
+import trainload.torch as tlt
+
+
+class Classifier(lightning.LightningModule):
+    """Two convolutions and a linear layer."""
+
+    def __init__(self, classes: int) -> None:
+        super().__init__()
+        self.net = torch.nn.Sequential(
+            torch.nn.Conv2d(3, 16, 3, stride=2), torch.nn.ReLU(), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(),
+            torch.nn.Linear(16, classes),
+        )  # fmt: skip
+
+    def training_step(self, batch: tuple[torch.Tensor, torch.Tensor], index: int) -> torch.Tensor:
+        images, labels = batch
+        return torch.nn.functional.cross_entropy(self.net(images), labels)
+
+    def validation_step(self, batch: tuple[torch.Tensor, torch.Tensor], index: int) -> None:
+        images, labels = batch
+        self.log("right", (self.net(images).argmax(1) == labels).float().mean(), batch_size=len(labels))
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        return torch.optim.AdamW(self.parameters(), lr=1e-3)
+
+
+class Pictures(lightning.LightningDataModule):
+    """The loaders are made here, where torch.distributed knows the rank."""
+
+    def __init__(self, train: str, val: str) -> None:
+        super().__init__()
+        self.paths = train, val
+
+    def train_dataloader(self) -> tlt.ImageLoader:
+        ops = [tl.RandomResizedCrop(64), tl.RandomHorizontalFlip(), tl.Normalize.imagenet()]
+        return tlt.ImageLoader(self.paths[0], batch_size=32, ops=ops, last="drop")
+
+    def val_dataloader(self) -> tlt.ImageLoader:
+        ops = [tl.Resize(72), tl.CenterCrop(64), tl.Normalize.imagenet()]
+        return tlt.ImageLoader(self.paths[1], batch_size=32, ops=ops, shuffle="none")
+
+
+def main() -> None:
+    train, val = sys.argv[1:3]
+    with tl.open(train) as ds:
+        model = Classifier(len(ds.class_names))
+    trainer = lightning.Trainer(max_epochs=2, logger=False, enable_checkpointing=False, use_distributed_sampler=False)
+    trainer.fit(model, datamodule=Pictures(train, val))
+    print({name: round(float(value), 3) for name, value in trainer.callback_metrics.items()})
+
+
+if __name__ == "__main__":
+    main()
