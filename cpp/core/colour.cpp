@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "core/clones.h"
 
@@ -99,68 +98,6 @@ Table flatten(const Histogram& counts) {
     });
 }
 
-struct Hsv {
-    std::uint8_t hue, saturation, value;
-};
-
-// Pillow's rgb2hsv: single precision but for the last step of the hue, which is double.
-Hsv to_hsv(const std::uint8_t* rgb) {
-    const int red = rgb[0], green = rgb[1], blue = rgb[2];
-    const int high = std::max(red, std::max(green, blue)), low = std::min(red, std::min(green, blue));
-    if (high == low) return {0, 0, static_cast<std::uint8_t>(high)};
-    const float range = static_cast<float>(high - low);
-    const auto below_high = [&](int channel) { return static_cast<float>(high - channel) / range; };
-    float sextants;
-    if (red == high) {
-        sextants = below_high(blue) - below_high(green);
-    } else if (green == high) {
-        sextants = static_cast<float>(2.0 + below_high(red) - below_high(blue));
-    } else {
-        sextants = static_cast<float>(4.0 + below_high(green) - below_high(red));
-    }
-    const double turns = sextants / 6.0 + 1.0;  // 5/6 .. 11/6
-    const float circle = static_cast<float>(turns >= 1.0 ? turns - 1.0 : turns);
-    const float saturation = range / static_cast<float>(high);
-    return {static_cast<std::uint8_t>(static_cast<int>(circle * 255.0)),
-            static_cast<std::uint8_t>(static_cast<int>(saturation * 255.0)), static_cast<std::uint8_t>(high)};
-}
-
-// Where a hue lies in its sector of the colour circle (of six), and which of v, t, p, q (0 .. 3) each channel takes.
-struct HuePlace {
-    float fraction;
-    std::array<std::uint8_t, 3> mixture;
-};
-
-std::array<HuePlace, 256> make_hue_places() {
-    constexpr std::uint8_t v = 0, t = 1, p = 2, q = 3;
-    constexpr std::array<std::array<std::uint8_t, 3>, 6> mixtures{
-        {{v, t, p}, {q, v, p}, {p, v, t}, {p, q, v}, {t, p, v}, {v, p, q}}};
-    std::array<HuePlace, 256> places;
-    for (std::size_t hue = 0; hue < 256; ++hue) {
-        const double sextants = static_cast<double>(hue) * 6.0 / 255.0;
-        const double sector = std::floor(sextants);
-        places[hue] = {static_cast<float>(sextants - sector), mixtures[static_cast<std::size_t>(sector) % 6]};
-    }
-    return places;
-}
-
-std::uint32_t rounded(double value) {
-    return static_cast<std::uint32_t>(static_cast<int>(value + 0.5));
-}
-
-// Pillow's hsv2rgb. The four values that a channel may take lie side by side in one word.
-void to_rgb(Hsv colour, const HuePlace& place, std::uint8_t* rgb) {
-    const float value = colour.value, fraction = place.fraction;
-    const float saturation = static_cast<float>(colour.saturation / 255.0);
-    const std::uint32_t p = rounded(value * (1.0 - saturation));
-    const std::uint32_t q = rounded(value * (1.0 - saturation * fraction));
-    const std::uint32_t t = rounded(value * (1.0 - saturation * (1.0 - fraction)));
-    const std::uint32_t values = colour.value | t << 8 | p << 16 | q << 24;
-    rgb[0] = static_cast<std::uint8_t>(values >> 8 * place.mixture[0]);
-    rgb[1] = static_cast<std::uint8_t>(values >> 8 * place.mixture[1]);
-    rgb[2] = static_cast<std::uint8_t>(values >> 8 * place.mixture[2]);
-}
-
 }  // namespace
 
 TRAINLOAD_CLONES void blend_row(const std::uint8_t* from, float factor, std::size_t count, std::uint8_t* row) {
@@ -191,16 +128,6 @@ void adjust_saturation(PictureView picture, float factor, OpScratch& scratch) {
         }
         blend_row(gray, factor, bytes, row);
     }
-}
-
-void adjust_hue(PictureView picture, double shift) {
-    static const std::array<HuePlace, 256> places = make_hue_places();
-    const auto steps = static_cast<std::uint8_t>(static_cast<int>(shift * 255.0));
-    for_each_pixel(picture, [&](std::uint8_t* pixel) {
-        const Hsv colour = to_hsv(pixel);
-        const auto hue = static_cast<std::uint8_t>(colour.hue + steps);
-        to_rgb(colour, places[hue], pixel);
-    });
 }
 
 void grayscale(PictureView picture) {

@@ -1,5 +1,6 @@
-// Colour operations in place, bit-equal to Pillow 13: ImageEnhance (brightness, contrast, saturation), ImageOps
-// (invert, posterize, solarize, autocontrast, equalize), convert("L") and the 8-bit HSV of convert("HSV").
+// Colour operations in place (hue stands in hue.cpp), bit-equal to Pillow 13: ImageEnhance (brightness, contrast,
+// saturation), ImageOps (invert, posterize, solarize, autocontrast, equalize), convert("L") and the 8-bit HSV of
+// convert("HSV").
 #pragma once
 
 #include "core/picture.h"
