@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from trainload.errors import FormatError
 
 ENVELOPE_STREAM = "import/envelopes"
+RECORD_STREAM = "import/records"  # attachments and metadata of an MCAP log, each led by its opcode
 ENVELOPE_ENCODING = "trainload.envelopes.v1"
 
 PAYLOAD = 0  # the payload is the message

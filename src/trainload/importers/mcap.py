@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from trainload.errors import UsageError
+from trainload.formats.envelopes import RECORD_STREAM
 from trainload.importers.mcap_records import (
     ATTACHMENT,
     CHANNEL,
@@ -22,7 +23,6 @@ from trainload.importers.source import Channel, Damage, SourceFrame, SourceStrea
 from trainload.importers.topics import LogMessage, TopicStreams
 from trainload.storage.file import FileSource
 
-RECORD_STREAM = "import/records"
 _RECORDS = SourceStream(
     RECORD_STREAM, "attachments", "mcap-record", clock="host", time_source="time of the message before it"
 )
@@ -32,12 +32,13 @@ _MESSAGE_HEAD = struct.Struct("<HIQQ")
 class McapSource:
     """The messages of one log. Attachments and metadata records are kept as they are in the stream RECORD_STREAM."""
 
-    def __init__(self, path: str | Path, *, clocks: Mapping[str, str] | None = None) -> None:
+    def __init__(self, path: str | Path, *, clocks: Mapping[str, str] | None = None, times: str = "stamp") -> None:
         self._paths = log_files(path, "*.mcap")
         self.damage = Damage()
         self.channels: list[Channel] = []
         self.notes: list[str] = []
         self._clocks = clocks
+        self._times = times
         self._sizes = [file.stat().st_size for file in self._paths]
         self._before = 0
         self._reader: RecordReader | None = None
@@ -47,7 +48,10 @@ class McapSource:
         spans: dict[str, Span] = {}
         for path in self._paths:
             with FileSource(path) as file:
-                found = _spans_of(read_summary(file))
+                try:
+                    found = _spans_of(read_summary(file))
+                except (ValueError, struct.error):
+                    found = None
                 if found is None:
                     found = _counted(_File(file, Damage(), []))
             for topic, span in found.items():
@@ -56,7 +60,7 @@ class McapSource:
 
     def items(self) -> Iterator[SourceStream | SourceFrame]:
         """Every message in the order of the log."""
-        topics = TopicStreams(self.channels, self.damage, self._clocks)
+        topics = TopicStreams(self.channels, self.damage, self._clocks, times=self._times)
         self._before = 0
         waiting: list[bytes] = []
         last_ns, announced = -1, False

@@ -19,6 +19,7 @@ from trainload.storage.file import FileSource
 MAGIC = b"#ROSBAG V2.0\n"
 _MESSAGE, _BAG_HEADER, _INDEX, _CHUNK, _CHUNK_INFO, _CONNECTION = 0x02, 0x03, 0x04, 0x05, 0x06, 0x07
 _OPERATIONS = (_MESSAGE, _BAG_HEADER, _INDEX, _CHUNK, _CHUNK_INFO, _CONNECTION)
+_KEPT: tuple[str, ...] = ("md5sum", "callerid", "latching")
 _MAX_HEADER_BYTES = 1 << 20
 _MAX_CHUNK_BYTES = 256 << 20
 _BAD = (ValueError, KeyError, struct.error)
@@ -27,12 +28,13 @@ _BAD = (ValueError, KeyError, struct.error)
 class Rosbag1Source:
     """The messages of one bag, or of the bags of a folder."""
 
-    def __init__(self, path: str | Path, *, clocks: Mapping[str, str] | None = None) -> None:
+    def __init__(self, path: str | Path, *, clocks: Mapping[str, str] | None = None, times: str = "stamp") -> None:
         self._paths = log_files(path, "*.bag")
         self.damage = Damage()
         self.channels: list[Channel] = []
         self.notes: list[str] = []
         self._clocks = clocks
+        self._times = times
         self._sizes = [file.stat().st_size for file in self._paths]
         self._before = 0
         self._bag: _Bag | None = None
@@ -51,7 +53,7 @@ class Rosbag1Source:
 
     def items(self) -> Iterator[SourceStream | SourceFrame]:
         """Every message in the order of the bag."""
-        topics = TopicStreams(self.channels, self.damage, self._clocks)
+        topics = TopicStreams(self.channels, self.damage, self._clocks, times=self._times)
         self._before = 0
         for path, size in zip(self._paths, self._sizes):
             with FileSource(path) as file:
@@ -174,9 +176,8 @@ class _Bag:
         if number in self._numbers:
             return
         about = _header(data)
-        metadata = {
-            key: about[key].decode("utf-8", "replace") for key in ("md5sum", "callerid", "latching") if key in about
-        }
+        kept = [key for key in _KEPT if key in about]
+        metadata = {key: about[key].decode("utf-8", "replace") for key in kept}
         name = about["type"].decode("utf-8", "replace")
         topic = header["topic"].decode("utf-8", "replace")
         definition = about.get("message_definition", b"")

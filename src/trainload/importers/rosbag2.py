@@ -1,4 +1,4 @@
-"""ROS 2 bags in SQLite: a .db3 file, or a bag folder with its splits; a folder of MCAP splits goes to the MCAP importer.
+"""ROS 2 bags in SQLite: a .db3 file, or a bag folder with its splits; MCAP splits go to the MCAP importer.
 
 Read with the standard library, which goes on after a damaged page. Bags older than 2023 carry no message definitions;
 where `rosbags` (extra `robotics`) is installed, its definitions of the standard types stand in and are marked as such.
@@ -18,17 +18,19 @@ from trainload.importers.topics import LogMessage, TopicStreams
 
 MAGIC = b"SQLite format 3\0"
 _MAX_MESSAGE_BYTES = 256 << 20
+_MESSAGES_AFTER = "SELECT id, topic_id, timestamp, data FROM messages WHERE id > ? ORDER BY id"
 
 
 class Rosbag2Source:
     """The messages of one bag."""
 
-    def __init__(self, path: str | Path, *, clocks: Mapping[str, str] | None = None) -> None:
+    def __init__(self, path: str | Path, *, clocks: Mapping[str, str] | None = None, times: str = "stamp") -> None:
         self._paths = log_files(path, "*.db3")
         self.damage = Damage()
         self.channels: list[Channel] = []
         self.notes: list[str] = []
         self._clocks = clocks
+        self._times = times
         self._sizes = [file.stat().st_size for file in self._paths]
         self._done = 0.0
 
@@ -51,7 +53,7 @@ class Rosbag2Source:
 
     def items(self) -> Iterator[SourceStream | SourceFrame]:
         """Every message in the order in which it was written."""
-        topics = TopicStreams(self.channels, self.damage, self._clocks)
+        topics = TopicStreams(self.channels, self.damage, self._clocks, times=self._times)
         before = 0
         for path, size in zip(self._paths, self._sizes):
             bag = _open(path)
@@ -101,9 +103,7 @@ class Rosbag2Source:
         place, step = -1, 1
         while place < last:
             try:
-                rows = bag.execute(
-                    "SELECT id, topic_id, timestamp, data FROM messages WHERE id > ? ORDER BY id", (place,)
-                )
+                rows = bag.execute(_MESSAGES_AFTER, (place,))
                 for row in rows:
                     place, step = row["id"], 1
                     message = self._message(row, path, numbers)
@@ -127,15 +127,17 @@ class Rosbag2Source:
         return LogMessage(numbers[topic], time, time, 0, memoryview(data))
 
 
-def open_rosbag2(path: str | Path, *, clocks: Mapping[str, str] | None = None) -> Rosbag2Source | McapSource:
-    """The bag at `path`. Raises UsageError for bags that were compressed by rosbag2 as a whole or message by message."""
+def open_rosbag2(
+    path: str | Path, *, clocks: Mapping[str, str] | None = None, times: str = "stamp"
+) -> Rosbag2Source | McapSource:
+    """The bag at `path`. Raises UsageError for bags that rosbag2 compressed, as files or message by message."""
     folder = Path(path)
     if folder.is_dir():
         if any(folder.glob("*.zstd")) or "compression_format: zstd" in _metadata(folder):
             raise UsageError(f"unpack the bag first (ros2 bag convert); it was compressed by rosbag2: {folder}")
         if not any(folder.glob("*.db3")) and any(folder.glob("*.mcap")):
-            return McapSource(folder, clocks=clocks)
-    return Rosbag2Source(folder, clocks=clocks)
+            return McapSource(folder, clocks=clocks, times=times)
+    return Rosbag2Source(folder, clocks=clocks, times=times)
 
 
 def _metadata(folder: Path) -> str:

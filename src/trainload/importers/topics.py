@@ -19,6 +19,7 @@ from trainload.importers.source import Channel, Damage, SourceFrame, SourceStrea
 
 _BAD_MESSAGE = (ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError, struct.error)
 CLOCKS = ("hardware", "host")
+TIMES = ("stamp", "log")
 
 
 class LogMessage(NamedTuple):
@@ -34,15 +35,22 @@ class LogMessage(NamedTuple):
 class TopicStreams:
     """Turns log messages into SourceStreams and SourceFrames.
 
+    times: "log" takes the log's time for every frame, for logs whose stamps run on another clock (a simulation, the
+    time since boot); the stamp stays in the envelope.
     clocks: the user's word on a topic's or stream's clock, over what the messages suggest. A message that is not what
     its type says is kept whole in a stream of its own and counted in `damage`, without a lost frame.
     """
 
-    def __init__(self, channels: list[Channel], damage: Damage, clocks: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, channels: list[Channel], damage: Damage, clocks: Mapping[str, str] | None = None, *, times: str = "stamp"
+    ) -> None:
         for name, clock in (clocks or {}).items():
             if clock not in CLOCKS:
                 raise UsageError(f'the clock of {name!r} must be "hardware" or "host", not {clock!r}')
         self.channels = channels
+        if times not in TIMES:
+            raise UsageError(f"times come from the {' or the '.join(TIMES)}, not from {times!r}")
+        self._by_stamp = times == "stamp"
         self._damage = damage
         self._clocks = {name.strip("/"): clock for name, clock in (clocks or {}).items()}
         self._splitters: dict[int, Splitter] = {}
@@ -52,7 +60,7 @@ class TopicStreams:
     def items(self, message: LogMessage) -> Iterator[SourceStream | SourceFrame]:
         """The message's frame, and before it its stream where that is new."""
         split = self._split(message)
-        stamped = split.stamp_ns > 0
+        stamped = split.stamp_ns > 0 and self._by_stamp
         key = (message.channel, split.form, stamped)
         name = self._streams.get(key)
         if name is None:

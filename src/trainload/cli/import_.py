@@ -1,0 +1,88 @@
+"""`trainload import`: a foreign recording becomes ours; says the window, the clocks and what could not be read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from trainload.cli.app import app
+from trainload.cli.spans import progress_bar
+from trainload.errors import UsageError
+from trainload.importers.formats import FORMATS, open_source
+from trainload.importers.run import ImportReport, import_recording
+
+
+@app.command("import")
+def import_(
+    kind: Annotated[str, typer.Argument(metavar="FORMAT", help=f"One of: {', '.join(FORMATS)}.")],
+    source: Annotated[Path, typer.Argument(metavar="SRC", help="The file or folder to read.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT.hfr", help="The new recording.")],
+    window: Annotated[
+        str, typer.Option(help='"auto": 1 to 2 periods of the slowest stream; or a length, "100ms".')
+    ] = "auto",
+    codec: Annotated[
+        str, typer.Option(help="none, lz4, lz4hc or zstd, for streams that are not compressed yet.")
+    ] = "none",
+    clock: Annotated[
+        list[str] | None,
+        typer.Option(help="STREAM=hardware or STREAM=host: what stamped it, if you know better (logs)."),
+    ] = None,
+    times: Annotated[
+        str | None, typer.Option(help='"stamp": acquisition times; "log": when the log got each message (logs).')
+    ] = None,
+    log: Annotated[str | None, typer.Option(help="Which drive of a nuScenes folder.")] = None,
+    unit: Annotated[str | None, typer.Option(help="Of the times of a folder: ns, us, ms or s.")] = None,
+    stamped_by: Annotated[str | None, typer.Option(help="hardware or host, for a folder.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace OUT.hfr.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the facts as JSON on stdout.")] = False,
+) -> None:
+    """Import MCAP, ROS bags and data-set folders without loss; exit 1 where something could not be read."""
+    clocks = dict(_pair(text) for text in clock) if clock else None
+    options: dict[str, Any] = {"clocks": clocks, "times": times, "log": log, "unit": unit, "clock": stamped_by}
+    opened = open_source(kind, source, **{key: value for key, value in options.items() if value is not None})
+    with progress_bar("importing") as progress:
+        report = import_recording(
+            opened, out, window=window, codec=codec, overwrite=overwrite, progress=progress, kind=kind
+        )
+    if as_json:
+        typer.echo(json.dumps(report.facts()))
+    else:
+        _show(report)
+    if report.damage:
+        raise typer.Exit(1)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.rpartition("=")
+    if not equals or not name:
+        raise UsageError(f"--clock is STREAM=hardware or STREAM=host, not {text!r}")
+    return name, value
+
+
+def _show(report: ImportReport) -> None:
+    console, summary = Console(highlight=False), report.summary
+    table = Table(title=f"{summary.path}: {summary.frames:,} frames in {summary.windows:,} windows")
+    for column in ("stream", "frames", "clock", "time from", "received"):
+        table.add_column(column)
+    for name, facts in report.streams.items():
+        table.add_row(
+            name, f"{facts['frames']:,}", facts["clock"], facts["time_source"], facts["receive_source"] or "-"
+        )
+    console.print(table)
+    for line in (report.window.reason, *report.notes, *summary.warnings):
+        console.print(line, soft_wrap=True, markup=False)
+    late = sum(summary.late.values())
+    if late:
+        console.print(
+            f"{late:,} frames came later than a window after newer ones; they are in the next window", soft_wrap=True
+        )
+    if report.damage:
+        damage = report.damage
+        console.print(f"could not be read: {damage.frames:,} frames for certain, {damage.bytes:,} bytes", style="red")
+        for reason in damage.reasons:
+            console.print(f"  {reason}", soft_wrap=True, markup=False)

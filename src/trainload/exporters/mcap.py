@@ -1,0 +1,184 @@
+"""A recording as MCAP: what was imported from a log comes out as the log's own messages, the rest as raw frames.
+
+With envelopes (formats/envelopes.py) topic, schema, bytes, log and publish time, sequence and order equal the log's.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trainload.errors import UsageError
+from trainload.exporters.numbers import FrameNumbers
+from trainload.formats.envelopes import ENVELOPE_STREAM, RECORD_STREAM, Envelope, envelopes_from_bytes
+from trainload.formats.hyperframe_streams import StreamInfo
+from trainload.reading.hyperframe import HyperframeReader
+
+COMPRESSIONS = ("none", "lz4", "zstd")
+_ATTACHMENT = 0x09
+_FIRST, _LAST = 0, (1 << 63) - 1
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class McapReport:
+    """messages: all written. restored: of these, as a log had them. records: attachments and metadata."""
+
+    path: str
+    messages: int
+    restored: int
+    records: int
+
+
+def export_mcap(
+    drive: HyperframeReader,
+    out: str | os.PathLike[str],
+    *,
+    compression: str = "zstd",
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> McapReport:
+    """Write every frame of `drive` to the MCAP file `out`, which has its name only when it is whole.
+
+    Memory holds a chunk and a batch of envelopes. Raises UsageError without the extra `robotics`, for another
+    compression, and where `out` exists.
+    """
+    try:
+        from mcap.writer import CompressionType, Writer
+    except ImportError as error:
+        raise UsageError("writing MCAP needs the mcap package: pip install 'trainload[robotics]'") from error
+    if compression not in COMPRESSIONS:
+        raise UsageError(f"MCAP chunks are compressed by {', '.join(COMPRESSIONS)}, not by {compression!r}")
+    path = Path(out)
+    if path.exists() and not overwrite:
+        raise UsageError(f"the file exists; give another name, or overwrite=True: {path}")
+    work = path.with_name(path.name + ".tmp")
+    try:
+        with work.open("wb") as file:
+            writer = Writer(file, compression=CompressionType[compression.upper()])
+            writer.start()
+            report = _Export(drive, writer, os.fspath(path), progress).run()
+            writer.finish()  # type: ignore[no-untyped-call]
+            file.flush()
+            os.fsync(file.fileno())
+        work.replace(path)
+    finally:
+        work.unlink(missing_ok=True)
+    return report
+
+
+class _Export:
+    def __init__(self, drive: HyperframeReader, writer: Any, path: str, progress: Progress | None) -> None:
+        self._drive = drive
+        self._writer = writer
+        self._path = path
+        self._progress = progress
+        facts = drive.meta.get("import", {})
+        facts = facts if isinstance(facts, dict) else {}
+        self._channels: list[dict[str, Any]] = facts.get("channels", [])
+        self._facts: dict[str, Any] = facts.get("streams", {})
+        self._frames: dict[str, FrameNumbers] = {}
+        self._numbers: dict[int | str, int] = {}
+        self._schemas: dict[tuple[str, str, bytes], int] = {}
+        self._total = sum(drive.count(name) for name in drive.streams)
+        self._done = self._restored = 0
+
+    def run(self) -> McapReport:
+        if ENVELOPE_STREAM in self._drive.streams:
+            self._restore()
+        plain = [name for name in self._drive.streams if name not in (ENVELOPE_STREAM, RECORD_STREAM)]
+        plain = [name for name in plain if not self._frames_of(name).written.all()]
+        for frame in self._drive.frames(plain) if plain else ():
+            frames = self._frames_of(frame.stream)
+            place = frames.place(frame.stream_index)
+            if place is None or not frames.written[place]:
+                number = self._raw_channel(frame.info)
+                received = frames.received(place) or frame.timestamp_ns
+                self._write(number, received, frame.timestamp_ns, frame.stream_index, bytes(frame.data))
+        records = self._write_records() if RECORD_STREAM in self._drive.streams else 0
+        return McapReport(self._path, self._done, self._restored, records)
+
+    def _restore(self) -> None:
+        """Write the log's messages in the log's order. What a slice took out of the recording stays out."""
+        infos = self._drive.infos
+        for envelope in self._envelopes():
+            info = infos.get(envelope.stream_id)
+            frames = None if info is None else self._frames_of(info.name)
+            place = None if frames is None else frames.place(envelope.stream_index)
+            if info is None or frames is None or place is None:
+                continue
+            message = envelope.message(self._drive.read_at_index(info.name, place).data)
+            self._write(self._log_channel(info), envelope.log_ns, envelope.publish_ns, envelope.sequence, message)
+            frames.written[place] = True
+            self._restored += 1
+
+    def _frames_of(self, stream: str) -> FrameNumbers:
+        if stream not in self._frames:
+            drive = self._drive
+            self._frames[stream] = FrameNumbers(drive.stream_index(stream), drive.receive_times(stream))
+        return self._frames[stream]
+
+    def _envelopes(self) -> Iterator[Envelope]:
+        for place in np.argsort(self._drive.stream_index(ENVELOPE_STREAM), kind="stable").tolist():
+            data = self._drive.read_at_index(ENVELOPE_STREAM, place).data
+            yield from envelopes_from_bytes(data, path=repr(self._drive))
+
+    def _write(self, number: int, log_ns: int, publish_ns: int, sequence: int, data: bytes) -> None:
+        self._writer.add_message(number, log_time=log_ns, data=data, publish_time=publish_ns, sequence=sequence)
+        self._done += 1
+        if self._progress is not None and self._done % 256 == 0:
+            self._progress(self._done, self._total)
+
+    def _log_channel(self, info: StreamInfo) -> int:
+        position = self._facts.get(info.name, {}).get("channel")
+        if not isinstance(position, int) or not 0 <= position < len(self._channels):
+            return self._raw_channel(info)
+        if position not in self._numbers:
+            facts = self._channels[position]
+            schema = str(facts["schema"])
+            body = base64.b64decode(schema) if facts.get("schema_coding") == "base64" else schema.encode()
+            self._numbers[position] = self._register(
+                facts["topic"], facts["encoding"], facts["type"], facts["schema_encoding"], body, facts["metadata"]
+            )
+        return self._numbers[position]
+
+    def _raw_channel(self, info: StreamInfo) -> int:
+        if info.name not in self._numbers:
+            body = json.dumps(info.to_json()).encode()
+            name = f"trainload.{info.kind}"
+            self._numbers[info.name] = self._register(info.name, info.encoding, name, "trainload.stream", body, {})
+        return self._numbers[info.name]
+
+    def _register(
+        self, topic: str, encoding: str, name: str, schema_encoding: str, body: bytes, metadata: dict[str, str]
+    ) -> int:
+        key = (name, schema_encoding, body)
+        if key not in self._schemas:
+            has_schema = bool(name or schema_encoding or body)
+            self._schemas[key] = self._writer.register_schema(name, schema_encoding, body) if has_schema else 0
+        number: int = self._writer.register_channel(topic, encoding, self._schemas[key], metadata)
+        return number
+
+    def _write_records(self) -> int:
+        from mcap.data_stream import ReadDataStream
+        from mcap.records import Attachment, Metadata
+
+        count = 0
+        for frame in self._drive.iter_range(RECORD_STREAM, _FIRST, _LAST):
+            opcode, body = frame.data[0], ReadDataStream(io.BytesIO(frame.data[1:]))
+            if opcode == _ATTACHMENT:
+                found = Attachment.read(body)
+                self._writer.add_attachment(found.create_time, found.log_time, found.name, found.media_type, found.data)
+            else:
+                record = Metadata.read(body)
+                self._writer.add_metadata(record.name, record.metadata)
+            count += 1
+        return count

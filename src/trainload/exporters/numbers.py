@@ -1,0 +1,27 @@
+"""The frames of a stream by their own numbers: where each lies in time order, and when it was received."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class FrameNumbers:
+    """Frames by stream index. written: bool[n] by place, for an exporter to tick off."""
+
+    def __init__(self, numbers: NDArray[np.uint32], receive_times: NDArray[np.int64] | None) -> None:
+        self._order = np.argsort(numbers, kind="stable")
+        self._sorted = numbers[self._order]
+        self._receive_times = receive_times
+        self.written = np.zeros(len(numbers), np.bool_)
+
+    def place(self, stream_index: int) -> int | None:
+        """The position in time order of the frame with that number, None where there is none."""
+        found = int(np.searchsorted(self._sorted, stream_index))
+        if found == len(self._sorted) or self._sorted[found] != stream_index:
+            return None
+        return int(self._order[found])
+
+    def received(self, place: int | None) -> int:
+        """When the host got it, 0 where unknown."""
+        return 0 if place is None or self._receive_times is None else int(self._receive_times[place])

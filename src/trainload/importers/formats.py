@@ -1,0 +1,43 @@
+"""The formats that `trainload import` knows, by name, each loaded when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+from trainload.errors import UsageError
+from trainload.importers.source import Source
+
+FORMATS: dict[str, tuple[str, str]] = {
+    "mcap": ("trainload.importers.mcap", "McapSource"),
+    "rosbag1": ("trainload.importers.rosbag1", "Rosbag1Source"),
+    "rosbag2": ("trainload.importers.rosbag2", "open_rosbag2"),
+    "kitti": ("trainload.importers.kitti", "open_kitti"),
+    "nuscenes": ("trainload.importers.nuscenes", "open_nuscenes"),
+    "euroc": ("trainload.importers.euroc", "open_euroc"),
+    "tum": ("trainload.importers.tum", "open_tum"),
+    "comma2k19": ("trainload.importers.comma", "open_comma"),
+    "folder": ("trainload.importers.folder", "open_folder"),
+}
+
+
+def open_source(kind: str, path: str | Path, **options: Any) -> Source:
+    """The recording at `path`.
+
+    options: `clocks` (stream to "hardware" or "host") and `times` ("stamp", "log") for MCAP and bags, `log` for
+    nuScenes, `unit` and `clock` for a folder. Raises UsageError for an unknown format, an option that the format does
+    not take, and a path that holds nothing of it.
+    """
+    if kind not in FORMATS:
+        raise UsageError(f"a format is one of {', '.join(FORMATS)}, not {kind!r}")
+    if not Path(path).exists():
+        raise UsageError(f"there is nothing at {path}")
+    module, name = FORMATS[kind]
+    opener: Callable[..., Source] = getattr(import_module(module), name)
+    unknown = set(options) - set(signature(opener).parameters)
+    if unknown:
+        raise UsageError(f"{kind} takes no option {', '.join(sorted(unknown))}")
+    return opener(path, **options)

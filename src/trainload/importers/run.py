@@ -1,0 +1,186 @@
+"""A Source written as a recording: streams, frames, what the log had around them, and the facts of the import in META.
+
+Memory holds two windows of frames and one chunk of the source, whatever their number.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from trainload.formats.durations import duration_ns
+from trainload.formats.envelopes import ENVELOPE_ENCODING, ENVELOPE_STREAM, Envelope
+from trainload.formats.hyperframe import MAX_TIMESTAMP_NS
+from trainload.importers.source import Channel, Damage, Source, SourceFrame, SourceStream
+from trainload.importers.window import WindowChoice, choose_window
+from trainload.recording.writer import HyperframeWriter, WriteSummary
+
+ENVELOPE_BATCH_BYTES = 64 << 10
+_TELL_EVERY = 256  # frames
+_MAX_DURATION_NS = (1 << 32) - 1
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ImportReport:
+    """What an import wrote and what it could not. streams: per stream its clock and where its times come from."""
+
+    summary: WriteSummary
+    window: WindowChoice
+    streams: dict[str, dict[str, Any]]
+    damage: Damage
+    notes: list[str]
+
+    def facts(self) -> dict[str, Any]:
+        """The same as plain values, for JSON."""
+        return {
+            "path": self.summary.path, "frames": self.summary.frames, "windows": self.summary.windows,
+            "bytes_in": self.summary.bytes_in, "file_bytes": self.summary.file_bytes, "late": self.summary.late,
+            "window_ns": self.window.window_ns, "window_reason": self.window.reason, "streams": self.streams,
+            "unreadable": _damage_facts(self.damage), "notes": [*self.notes, *self.summary.warnings],
+        }  # fmt: skip
+
+
+def import_recording(
+    source: Source,
+    out: str | os.PathLike[str],
+    *,
+    window: str | int = "auto",
+    codec: str = "none",
+    overwrite: bool = False,
+    progress: Progress | None = None,
+    kind: str = "",
+) -> ImportReport:
+    """Write all of `source` as the recording `out`, which has its name only when it is whole.
+
+    window: "auto", or a length. codec: for streams that are not compressed already. progress(done, total) is called
+    now and then. Raises FormatError for a source that is not what it should be, UsageError where `out` exists.
+    """
+    if window == "auto":
+        choice = choose_window(source.survey())
+    else:
+        choice = WindowChoice(duration_ns(window, what="window"), "window as asked for")
+    meta: dict[str, Any] = {"import": {"format": kind}}
+    with HyperframeWriter(out, window=choice.window_ns, meta=meta, overwrite=overwrite) as writer:
+        run = _Import(writer, source, codec, meta["import"])
+        for count, item in enumerate(source.items()):
+            if isinstance(item, SourceStream):
+                run.add_stream(item)
+            else:
+                run.add_frame(item)
+            if progress is not None and count % _TELL_EVERY == 0:
+                progress(*source.progress())
+        run.finish()
+        summary = writer.finalize()
+    if progress is not None:
+        progress(*source.progress())
+    return ImportReport(summary, choice, run.streams, source.damage, source.notes)
+
+
+class _Import:
+    """The state of one import: stream ids, frame counts, and the envelopes that wait for their frame."""
+
+    def __init__(self, writer: HyperframeWriter, source: Source, codec: str, meta: dict[str, Any]) -> None:
+        self._writer = writer
+        self._source = source
+        self._codec = codec
+        self._meta = meta
+        self._ids: dict[str, int] = {}
+        self._counts: dict[str, int] = {}
+        self._envelopes: list[bytes] = []
+        self._envelope_bytes = 0
+        self._newest_ns = 0
+        self.streams: dict[str, dict[str, Any]] = {}
+
+    def add_stream(self, stream: SourceStream) -> None:
+        """Declare a stream; what cannot be in the stream table goes into META."""
+        self._ids[stream.name] = self._writer.add_stream(
+            stream.name, kind=stream.kind, encoding=stream.encoding, dtype=stream.dtype, shape=stream.shape,
+            rate_hz=stream.rate_hz, clock=stream.clock, codec=self._codec_for(stream), packed=stream.packed,
+            calibration=stream.calibration,
+        )  # fmt: skip
+        self._counts[stream.name] = 0
+        self.streams[stream.name] = {
+            "clock": stream.clock, "time_source": stream.time_source, "receive_source": stream.receive_source,
+            "channel": stream.channel, "frames": 0,
+        }  # fmt: skip
+        self._write_meta()
+
+    def add_frame(self, frame: SourceFrame) -> None:
+        """Append a frame and keep its wrapping. A time that the format cannot hold is counted as damage."""
+        if not 0 <= frame.timestamp_ns <= MAX_TIMESTAMP_NS:
+            reason = f"{frame.stream}: the time {frame.timestamp_ns:,} ns does not fit"
+            self._source.damage.add(reason, frames=1, size_bytes=len(frame.data))
+            return
+        number = self._counts[frame.stream]
+        self._counts[frame.stream] = number + 1
+        receive_ns = frame.receive_ns if 0 <= frame.receive_ns <= MAX_TIMESTAMP_NS else 0
+        duration = frame.duration_ns if 0 <= frame.duration_ns <= _MAX_DURATION_NS else 0
+        stream_id = self._ids[frame.stream]
+        self._writer.append(stream_id, frame.timestamp_ns, frame.data, receive_ns=receive_ns, duration_ns=duration)
+        if frame.wrapping is not None:
+            self._wrap(Envelope(stream_id, number, *frame.wrapping), frame.timestamp_ns)
+
+    def finish(self) -> None:
+        """Write the last envelopes and the facts of the import."""
+        self._flush_envelopes()
+        for name, count in self._counts.items():
+            self.streams[name]["frames"] = count
+        self._write_meta()
+
+    def _codec_for(self, stream: SourceStream) -> str:
+        compressed = stream.encoding in (
+            "jpeg",
+            "png",
+            "h264",
+            "h265",
+            "av1",
+            "vp9",
+            "webp",
+            "compresseddepth",
+            "theora",
+        )
+        return "none" if compressed else self._codec
+
+    def _wrap(self, envelope: Envelope, timestamp_ns: int) -> None:
+        if ENVELOPE_STREAM not in self._ids:
+            self._ids[ENVELOPE_STREAM] = self._writer.add_stream(
+                ENVELOPE_STREAM, kind="envelopes", encoding=ENVELOPE_ENCODING, clock="host", codec="zstd"
+            )
+        record = envelope.to_bytes()
+        self._envelopes.append(record)
+        self._newest_ns = max(self._newest_ns, timestamp_ns)
+        self._envelope_bytes += len(record)
+        if self._envelope_bytes >= ENVELOPE_BATCH_BYTES:
+            self._flush_envelopes()
+
+    def _flush_envelopes(self) -> None:
+        if self._envelopes:
+            self._writer.append(self._ids[ENVELOPE_STREAM], self._newest_ns, b"".join(self._envelopes))
+            self._envelopes.clear()
+            self._envelope_bytes = 0
+
+    def _write_meta(self) -> None:
+        self._meta["streams"] = self.streams
+        self._meta["channels"] = [_channel_facts(channel) for channel in self._source.channels]
+        self._meta["unreadable"] = _damage_facts(self._source.damage)
+        self._meta["notes"] = self._source.notes
+
+
+def _channel_facts(channel: Channel) -> dict[str, Any]:
+    try:
+        schema, coding = channel.schema.decode("utf-8"), "utf-8"
+    except UnicodeDecodeError:
+        schema, coding = base64.b64encode(channel.schema).decode("ascii"), "base64"
+    return {
+        "topic": channel.topic, "type": channel.type_name, "encoding": channel.encoding,
+        "schema_encoding": channel.schema_encoding, "schema": schema, "schema_coding": coding,
+        "metadata": dict(channel.metadata),
+    }  # fmt: skip
+
+
+def _damage_facts(damage: Damage) -> dict[str, Any]:
+    return {"frames": damage.frames, "bytes": damage.bytes, "reasons": damage.reasons}
