@@ -33,3 +33,15 @@ def test_demo_measures_the_users_own_folder(tmp_path: Path) -> None:
     assert all(row["pictures_per_s"] > 0 and row["cpu_ms_per_picture"] > 0 for row in facts["rows"])
     assert (out / "demo.png").stat().st_size > 1000
     assert (out / "batch.png").stat().st_size > 1000
+
+
+def test_sensor_demo_measures_the_drift_it_made_and_learns(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["demo", "--sensors", "--seconds", "30", "--out", str(tmp_path), "--json"])
+    assert done.exit_code == 0, done.output
+    facts = json.loads(done.stdout)
+    streams = {stream["name"]: stream for stream in facts["alignment"]["streams"]}
+    drift = {name: streams[name]["drift_ppm"] for name in ("camera/0", "imu")}
+    assert abs(drift["camera/0"] + 20) < 10 and abs(drift["imu"] - 20) < 10  # 80 ppm spread over five clocks
+    assert facts["training"]["last_error"] < facts["training"]["still"] / 2
+    assert (tmp_path / "alignment.png").stat().st_size > 1000
+    assert "<html" in (tmp_path / "alignment.html").read_text()[:200].lower()

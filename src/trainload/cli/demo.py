@@ -1,10 +1,12 @@
-"""`trainload demo`: pack a small set, run epochs from the folder and from each file, print a table, draw a chart."""
+"""`trainload demo`: packed pictures against the folder they came from; with --sensors, a drive from rig to training."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -14,6 +16,7 @@ from trainload.cli.app import app
 from trainload.demo.chart import draw_chart
 from trainload.demo.images import Row, measure_images
 from trainload.demo.pictures import make_pictures
+from trainload.reading.hyperframe import HyperframeReader
 
 
 @app.command()
@@ -23,28 +26,68 @@ def demo(
     ] = None,
     out: Annotated[Path, typer.Option(help="Where packed files, table and chart go.")] = Path("demo-out"),
     epochs: Annotated[int, typer.Option(min=1, help="Measured epochs of each form.")] = 2,
+    sensors: Annotated[bool, typer.Option("--sensors", help="The other demo: record, align, train.")] = False,
+    seconds: Annotated[float, typer.Option(min=1, help="With --sensors: how long the simulated drive is.")] = 60.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the facts as JSON on stdout.")] = False,
 ) -> None:
     """Show what packing brings, on pictures made on the spot or on your own folder."""
-    console = Console(stderr=True, highlight=False)
     out.mkdir(parents=True, exist_ok=True)
+    console = Console(stderr=True, highlight=False)
     with console.status("starting") as status:
-        if data is None:
-            data = out / "pictures"
-            if not data.is_dir():
-                status.update("making pictures")
-                make_pictures(data)
-        rows = measure_images(data, out, epochs=epochs, tell=status.update)
-    chart = out / "demo.png"
-    draw_chart(rows, chart)
-    facts = {"data": str(data), "rows": [row.facts() for row in rows], "chart": str(chart)}
-    (out / "demo.json").write_text(json.dumps(facts, indent=2) + "\n")
+        show, facts = _sensors(out, seconds, status.update) if sensors else _pictures(data, out, epochs, status.update)
+    (out / ("sensors.json" if sensors else "demo.json")).write_text(json.dumps(facts, indent=1) + "\n")
     if as_json:
         typer.echo(json.dumps(facts))
-        return
-    Console(highlight=False).print(_table(rows))
-    console.print(f"chart: {chart}   a batch as training sees it: {out / 'batch.png'}")
-    console.print(f"next: trainload pack images YOUR_FOLDER train.dts --level 3   (this run's files are in {out})")
+    else:
+        show(Console(highlight=False, markup=False))
+
+
+Shown = tuple[Callable[[Console], None], dict[str, Any]]
+
+
+def _pictures(data: Path | None, out: Path, epochs: int, tell: Callable[[str], None]) -> Shown:
+    if data is None:
+        data = out / "pictures"
+        if not data.is_dir():
+            tell("making pictures")
+            make_pictures(data)
+    rows = measure_images(data, out, epochs=epochs, tell=tell)
+    chart = out / "demo.png"
+    draw_chart(rows, chart)
+
+    def show(console: Console) -> None:
+        console.print(_table(rows))
+        console.print(f"chart: {chart}\na batch as training sees it: {out / 'batch.png'}", soft_wrap=True)
+        console.print("next: trainload pack images YOUR_FOLDER train.dts --level 3", soft_wrap=True)
+
+    return show, {"data": str(data), "rows": [row.facts() for row in rows], "chart": str(chart)}
+
+
+def _sensors(out: Path, seconds: float, tell: Callable[[str], None]) -> Shown:
+    from trainload.demo import sensors as drive_demo
+
+    path, png, html = out / "drive.hfr", out / "alignment.png", out / "alignment.html"
+    tell(f"recording {seconds:g} s of a simulated rig")
+    drive_demo.record_drive(path, seconds=seconds)
+    with HyperframeReader(path) as drive:
+        tell("aligning")
+        pairs = drive_demo.align_drive(drive)
+        report = pairs.report()
+        report.save_png(png)
+        report.save_html(html)
+        training = drive_demo.train(pairs, tell=tell)
+
+    def show(console: Console) -> None:
+        console.print(str(report), soft_wrap=True)
+        console.print(
+            f"one epoch of a small fusion model (camera + lidar + IMU), {training.samples:,} samples: off by "
+            f"{training.first_error:.1f} degrees at first, {training.last_error:.1f} at the end "
+            f"(without looking: {training.still:.1f})", soft_wrap=True,
+        )  # fmt: skip
+        console.print(f"recording: {path}\nplots: {png}\nreport: {html}", soft_wrap=True)
+        console.print(f"next: trainload info {path}; trainload import mcap YOUR.mcap drive.hfr", soft_wrap=True)
+
+    return show, {"recording": str(path), "alignment": report.facts(), "training": asdict(training)}
 
 
 def _table(rows: list[Row]) -> Table:

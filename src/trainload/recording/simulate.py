@@ -25,7 +25,8 @@ IMU_SAMPLE = np.dtype([("gyro", "<f4", (3,)), ("accel", "<f4", (3,))])
 RADAR_TARGET = np.dtype([("range", "<f4"), ("azimuth", "<f4"), ("speed", "<f4"), ("rcs", "<f4")])
 EVENT = np.dtype([("t", "<u4"), ("x", "<u2"), ("y", "<u2"), ("polarity", "u1")])
 _VARIANTS = 8  # different contents per stream; making each frame anew would measure the maker
-_TURN_HZ = 0.5  # the rig turns to and fro, so that the IMU has a known motion to show
+_TURN_HZ = 0.5  # the rig turns to and fro: a known motion, which camera and lidar see and the IMU feels
+_TURN_RADIANS = 1 / (2 * math.pi * _TURN_HZ)  # so that the rate of turn reaches 1 rad/s
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,10 @@ def play(
         while (wait := begin + due - time.monotonic()) > 0:
             time.sleep(min(wait, 0.05))
             next_tick = _tick(tick, next_tick)
-        recorder.write(ids[frame.stream.name], frame.timestamp_ns, frame.payload, stream_index=frame.number)
+        recorder.write(
+            ids[frame.stream.name], frame.timestamp_ns, frame.payload, stream_index=frame.number,
+            receive_ns=START_NS + frame.arrival_ns,
+        )  # fmt: skip
         next_tick = _tick(tick, next_tick)
 
 
@@ -156,7 +160,12 @@ def _maker(stream: SimulatedStream, rng: np.random.Generator) -> Callable[[int, 
     if stream.kind == "imu":
         return _imu_sample
     ready = [_CONTENT[stream.kind](rng, n) for n in range(_VARIANTS)]
-    return lambda n, _: ready[n % _VARIANTS]
+    return lambda _, t: ready[round((turn(t) / _TURN_RADIANS + 1) / 2 * (_VARIANTS - 1))]
+
+
+def turn(t: float) -> float:
+    """Where the rig is turned to at true time `t` seconds, in radians about z."""
+    return _TURN_RADIANS * math.sin(2 * math.pi * _TURN_HZ * t)
 
 
 def _imu_sample(_: int, t: float) -> bytes:
@@ -169,7 +178,7 @@ def _imu_sample(_: int, t: float) -> bytes:
 
 
 def _picture(rng: np.random.Generator, n: int) -> bytes:
-    """A JPEG of 640 x 480 with a bar that moves from variant to variant."""
+    """A JPEG of 640 x 480 with a bar that moves from variant to variant: left to right as the rig turns."""
     down, right = np.mgrid[0:480, 0:640]
     pixels = np.stack((right // 3 % 256, down // 2 % 256, np.full_like(right, 90)), axis=-1).astype(np.uint8)
     pixels[:, 80 * n : 80 * n + 40] = 255 - pixels[:, 80 * n : 80 * n + 40]
@@ -180,9 +189,10 @@ def _picture(rng: np.random.Generator, n: int) -> bytes:
 
 
 def _sweep(rng: np.random.Generator, n: int) -> bytes:
-    """14,400 points of a room seen from inside, 230,400 bytes."""
-    angle = np.linspace(0, 2 * np.pi, 14_400, endpoint=False) + 0.001 * n
-    wall = 8 / np.maximum(np.abs(np.cos(angle)), np.abs(np.sin(angle))) + rng.normal(0, 0.01, angle.size)
+    """14,400 points of a room seen from inside, turned as the rig is, 230,400 bytes."""
+    angle = np.linspace(0, 2 * np.pi, 14_400, endpoint=False)
+    seen = angle + _TURN_RADIANS * (2 * n / (_VARIANTS - 1) - 1)
+    wall = 8 / np.maximum(np.abs(np.cos(seen)), np.abs(np.sin(seen))) + rng.normal(0, 0.01, angle.size)
     points = np.zeros(angle.size, POINT)
     points["x"], points["y"] = wall * np.cos(angle), wall * np.sin(angle)
     points["z"] = np.tile(np.linspace(-1.5, 1.5, 16), angle.size // 16)
