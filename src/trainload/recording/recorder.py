@@ -9,13 +9,11 @@ import errno
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
-
-from numpy.typing import DTypeLike
+from typing import TYPE_CHECKING, Any, Unpack
 
 from trainload.errors import UsageError
 from trainload.formats.durations import duration_ns as parse_duration
@@ -24,6 +22,7 @@ from trainload.recording.part import OpenFile, keep_tmp
 from trainload.recording.queue import BLOCK, POLICIES, FrameQueue
 from trainload.recording.split import Split
 from trainload.recording.stats import RateMeter, RecorderStats, StreamStats
+from trainload.recording.streams import StreamOptions
 from trainload.recording.writer import HyperframeWriter, WriteSummary
 
 if TYPE_CHECKING:
@@ -56,8 +55,8 @@ class Recorder:
     a power cut loses at most that, the open windows (window + lateness) and the queue. queue_bytes: bound of the queue.
     policy: for a full queue, `block`, `drop_oldest` or `drop_newest`; add_stream may set another. split_bytes,
     split_duration: start a new file once a part has that size or spans that time; `path` is then a folder of parts.
-    receive_times: keep when each frame was handed over, beside its timestamp. on_commit(windows, path): called after
-    every sync with the number of windows of the current file that are safe.
+    receive_times: keep when each frame was handed over, beside its timestamp. on_commit(windows, path): called by
+    the writing thread after every sync with the number of windows of the current file that are safe.
 
     `write` and `add_stream` may be called from any thread.
     """
@@ -83,7 +82,7 @@ class Recorder:
         self._policy = _known_policy(policy)
         split = _split(Path(path), split_bytes, split_duration)
         self._sync_every_s = parse_duration(sync_every, what="sync_every") / 1e9
-        self._queue_bytes = _positive(queue_bytes, "queue_bytes") or 0
+        self._queue_bytes = _positive(queue_bytes, "queue_bytes")
         self._queue = FrameQueue(self._queue_bytes)
         self._writer = HyperframeWriter(
             path if split is None else split.path(0), window=window, lateness=lateness, threads=threads, meta=meta,
@@ -101,30 +100,11 @@ class Recorder:
         self._thread = threading.Thread(target=self._run, name="trainload-recorder", daemon=True)
         self._thread.start()
 
-    def add_stream(
-        self,
-        name: str,
-        *,
-        kind: str = "generic",
-        encoding: str = "raw",
-        dtype: DTypeLike | None = None,
-        shape: tuple[int, ...] | None = None,
-        rate_hz: float | None = None,
-        clock: str = "hardware",
-        frame_duration: str | int | None = None,
-        codec: str = "none",
-        shuffle: bool | int = False,
-        packed: bool = False,
-        calibration: Mapping[str, Any] | None = None,
-        policy: str | None = None,
-    ) -> int:
+    def add_stream(self, name: str, *, policy: str | None = None, **options: Unpack[StreamOptions]) -> int:
         """Declare a stream, as HyperframeWriter.add_stream does; policy: what a full queue does to its frames."""
         chosen = self._policy if policy is None else _known_policy(policy)
         with self._writer_lock:
-            stream = self._writer.add_stream(
-                name, kind=kind, encoding=encoding, dtype=dtype, shape=shape, rate_hz=rate_hz, clock=clock,
-                frame_duration=frame_duration, codec=codec, shuffle=shuffle, packed=packed, calibration=calibration,
-            )  # fmt: skip
+            stream = self._writer.add_stream(name, **options)
         self._policies[stream] = self._policies[name] = chosen
         return stream
 
@@ -162,7 +142,7 @@ class Recorder:
             dropped[drop.stream_id] = dropped.get(drop.stream_id, 0) + drop.frames
         counts = {stream.info.name: stream.frames for stream in streams}
         rates = self._meter.rates({**counts, "": sum(stream.bytes for stream in streams)})
-        part = self._writer.last_part
+        part = self._writer.part
         return RecorderStats(
             seconds=time.monotonic() - self._started, megabytes_per_s=rates[""] / 1e6,
             queue_bytes=self._queue.size_bytes, queue_frames=self._queue.frames, windows=part.windows,
@@ -226,10 +206,10 @@ class Recorder:
 
     def _rescued(self, error: BaseException) -> BaseException:
         """After a full disk the file still ends with a whole window: finish it there, if the system lets us."""
-        if not isinstance(error, OSError) or error.errno not in _DISK_FULL:
-            self._writer.detach()
-            return error
         try:
+            if not isinstance(error, OSError) or error.errno not in _DISK_FULL:
+                self._writer.detach()
+                return error
             with self._writer_lock:
                 summary = self._writer.finish_now()
         except (OSError, UsageError):  # no room for the index either, or the file is ended already
@@ -244,8 +224,8 @@ def _known_policy(policy: str) -> str:
     return policy
 
 
-def _positive(value: int | None, name: str) -> int | None:
-    if value is not None and value < 1:
+def _positive(value: int, name: str) -> int:
+    if value < 1:
         raise UsageError(f"{name} must be at least 1, not {value!r}")
     return value
 
@@ -254,7 +234,10 @@ def _split(folder: Path, most_bytes: int | None, duration: str | int | None) -> 
     """The split asked for; its folder is made. Raises UsageError."""
     if most_bytes is None and duration is None:
         return None
-    most_ns = None if duration is None else parse_duration(duration, what="split_duration")
-    split = Split(folder, _positive(most_bytes, "split_bytes"), most_ns)
+    split = Split(
+        folder,
+        None if most_bytes is None else _positive(most_bytes, "split_bytes"),
+        None if duration is None else parse_duration(duration, what="split_duration"),
+    )
     folder.mkdir(parents=True, exist_ok=True)
     return split

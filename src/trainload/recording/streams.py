@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -24,6 +24,30 @@ from trainload.formats.hyperframe_streams import (
     streams_to_bytes,
 )
 from trainload.recording.compressor import Encoding
+
+
+class StreamOptions(TypedDict, total=False):
+    """What `add_stream` takes beside the name.
+
+    kind: camera, lidar, imu, radar, event, ... ("generic"). encoding: jpeg, raw, ... ("raw"). dtype, shape: the payload
+    as an array: one element, a structured type for fields; a shape with one -1. rate_hz: nominal rate. clock: what
+    stamped the frames, "hardware" (the default) or "host". frame_duration: exposure or sweep of every frame ("8ms").
+    codec: none, lz4, lz4hc, zstd, with a level as "zstd:9"; left out, with a warning, on JPEG and video. shuffle: byte
+    shuffle by element (True: by dtype; or its size). packed: frames are single samples of dtype; those of one window
+    are stored as one array, each led by its timestamp. calibration: JSON: intrinsics, extrinsics, frame of reference.
+    """
+
+    kind: str
+    encoding: str
+    dtype: DTypeLike | None
+    shape: tuple[int, ...] | None
+    rate_hz: float | None
+    clock: str
+    frame_duration: str | int | None
+    codec: str
+    shuffle: bool | int
+    packed: bool
+    calibration: Mapping[str, Any] | None
 
 
 @dataclass(slots=True)
@@ -66,23 +90,9 @@ class StreamSet:
             known = ", ".join(repr(stream.info.name) for stream in self._all) or "none yet"
             raise UsageError(f"no stream {key!r}; there are: {known}. add_stream() makes one") from None
 
-    def add(
-        self,
-        name: str,
-        *,
-        kind: str,
-        encoding: str,
-        dtype: DTypeLike | None,
-        shape: tuple[int, ...] | None,
-        rate_hz: float | None,
-        clock: str,
-        frame_duration: str | int | None,
-        codec: str,
-        shuffle: bool | int,
-        packed: bool,
-        calibration: Mapping[str, Any] | None,
-    ) -> OpenStream:
-        """Declare a stream; see HyperframeWriter.add_stream. Raises UsageError."""
+    def add(self, name: str, **options: Unpack[StreamOptions]) -> OpenStream:
+        """Declare a stream. Raises UsageError for what cannot be carried."""
+        clock, rate_hz, packed = options.get("clock", "hardware"), options.get("rate_hz"), options.get("packed", False)
         if not name or name in self._by_key:
             raise UsageError(f"a stream needs a name of its own, not {name!r}")
         if len(self._all) >= MAX_STREAMS:
@@ -91,12 +101,13 @@ class StreamSet:
             raise UsageError(f"clock is what stamped the frames, one of {', '.join(CLOCKS)}, not {clock!r}")
         if rate_hz is not None and not (math.isfinite(rate_hz) and rate_hz > 0):
             raise UsageError(f"rate_hz must be above 0, not {rate_hz!r}")
-        element = _element(dtype)
+        element = _element(options.get("dtype"))
         info = StreamInfo(
-            id=len(self._all), name=name, kind=kind, encoding=encoding, dtype=element,
-            shape=tuple(shape) if shape is not None else (-1,), rate_hz=rate_hz, clock=clock,
-            frame_duration_ns=_frame_duration(frame_duration), packed=packed,
-            shuffle=_element_size(shuffle, element), calibration=dict(calibration or {}),
+            id=len(self._all), name=name, kind=options.get("kind", "generic"),
+            encoding=options.get("encoding", "raw"), dtype=element, shape=tuple(options.get("shape") or (-1,)),
+            rate_hz=rate_hz, clock=clock, frame_duration_ns=_frame_duration(options.get("frame_duration")),
+            packed=packed, shuffle=_element_size(options.get("shuffle", False), element),
+            calibration=dict(options.get("calibration") or {}),
         )  # fmt: skip
         sample_bytes = 0
         if packed:
@@ -105,7 +116,7 @@ class StreamSet:
             sample_bytes = element.itemsize
             info = replace(info, dtype=_packed(element), shape=(-1,))
         stream = OpenStream(info, None, sample_bytes, HARDWARE_TIME if clock == "hardware" else 0)
-        self._set_codec(stream, codec)
+        self._set_codec(stream, options.get("codec", NONE))
         self._by_key[info.id] = self._by_key[name] = stream
         self._all.append(stream)
         return stream

@@ -6,12 +6,10 @@ Frames go through the window cutter (windows.py), the compressor (compressor.py)
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
-
-from numpy.typing import DTypeLike
+from typing import TYPE_CHECKING, Any, Unpack
 
 from trainload.errors import UsageError
 from trainload.formats.durations import duration_ns as parse_duration
@@ -22,7 +20,7 @@ from trainload.recording.compressor import Compressor, EncodedWindow
 from trainload.recording.frames import PendingFrame, pending_frame, stored_frames
 from trainload.recording.part import OpenFile, Part, keep_tmp
 from trainload.recording.split import Split
-from trainload.recording.streams import OpenStream, StreamSet
+from trainload.recording.streams import OpenStream, StreamOptions, StreamSet
 from trainload.recording.windows import CutWindow, WindowCutter
 
 if TYPE_CHECKING:
@@ -78,8 +76,8 @@ class HyperframeWriter:
         self._open_file = open_file
         self._overwrite = overwrite
         self._meta = meta
-        self.last_part = self._open(path)  # the file being written, or the one that was
-        self._part: Part | None = self.last_part
+        self._ended = False
+        self.part = self._open(path)  # the file being written, or the last one that was
 
     @property
     def open_streams(self) -> list[OpenStream]:
@@ -91,43 +89,15 @@ class HyperframeWriter:
         """The declared streams by name."""
         return {info.name: info for info in self._streams.infos}
 
-    @property
-    def part(self) -> Part:
-        """The file being written. Raises UsageError after the end."""
-        if self._part is None:
-            raise UsageError("the recording is finished; open another one to write more")
-        return self._part
-
-    def add_stream(
-        self,
-        name: str,
-        *,
-        kind: str = "generic",
-        encoding: str = "raw",
-        dtype: DTypeLike | None = None,
-        shape: tuple[int, ...] | None = None,
-        rate_hz: float | None = None,
-        clock: str = "hardware",
-        frame_duration: str | int | None = None,
-        codec: str = "none",
-        shuffle: bool | int = False,
-        packed: bool = False,
-        calibration: Mapping[str, Any] | None = None,
-    ) -> int:
+    def add_stream(self, name: str, **options: Unpack[StreamOptions]) -> int:
         """Declare a stream; returns its id, for `append`. Streams may be added at any time.
 
-        kind: camera, lidar, imu, radar, event, ... encoding: jpeg, raw, ... dtype, shape: the payload as an array (one
-        element, a structured type for fields; shape with one -1). clock: "hardware" or "host", whatever stamped the
-        frames. frame_duration: exposure or sweep. codec: none, lz4, lz4hc, zstd, with a level as "zstd:9"; left out,
-        with a warning, on JPEG and video. shuffle: byte shuffle by element (True: by dtype). packed: frames are single
-        samples of dtype; those of one window are stored as one array, each led by its timestamp. Raises UsageError.
+        Options (StreamOptions): kind, encoding, dtype, shape, rate_hz, clock, frame_duration, codec, shuffle, packed,
+        calibration. Raises UsageError.
         """
-        part = self.part
-        stream = self._streams.add(
-            name, kind=kind, encoding=encoding, dtype=dtype, shape=shape, rate_hz=rate_hz, clock=clock,
-            frame_duration=frame_duration, codec=codec, shuffle=shuffle, packed=packed, calibration=calibration,
-        )  # fmt: skip
-        part.set_streams(self._streams.infos)
+        self._check_open()
+        stream = self._streams.add(name, **options)
+        self.part.set_streams(self._streams.infos)
         return stream.info.id
 
     def append(
@@ -149,7 +119,7 @@ class HyperframeWriter:
         Raises UsageError, with nothing written, for an unknown stream, a number that does not fit, a payload over
         4 GiB - 1, or a packed sample of another size; OSError, saying what is safe, where the system fails.
         """
-        self.part  # noqa: B018 - raises after the end
+        self._check_open()
         self.take(self.prepare(stream, timestamp_ns, payload, key_frame, receive_ns, duration_ns, stream_index))
 
     def prepare(
@@ -195,7 +165,7 @@ class HyperframeWriter:
 
     def finalize(self) -> WriteSummary:
         """Write all that is open, finish the file and give it its name. Raises OSError, saying what is safe."""
-        self.part  # noqa: B018 - raises after the end
+        self._check_open()
         try:
             self.flush()
             return self._finish_part()
@@ -210,9 +180,9 @@ class HyperframeWriter:
     def abort(self) -> None:
         """Give up: remove the unfinished file. After the end this does nothing."""
         self._compressor.close()
-        if self._part is not None:
-            self._part.abort()
-            self._part = None
+        if not self._ended:
+            self._ended = True
+            self.part.abort()
 
     def __enter__(self) -> HyperframeWriter:
         return self
@@ -220,33 +190,39 @@ class HyperframeWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._part is None:
-            return
-        if error is None:
-            self.finalize()
-        elif self._part.failed:
-            self.detach()
-        else:
+        if error is not None and not self.part.failed:
             self.abort()
+        elif error is None and not self._ended:
+            try:
+                self.finalize()
+            finally:
+                self.detach()
+        else:
+            self.detach()
 
     def detach(self) -> None:
         """Stop without finishing: the .tmp file stays as it is, for `trainload recover`."""
         self._compressor.close()
-        if self._part is not None:
-            self._part.detach()
-            self._part = None
+        if not self._ended:
+            self._ended = True
+            self.part.detach()
 
     def _open(self, path: str | os.PathLike[str]) -> Part:
         part = Part(path, self._cutter.window_ns, meta=self._meta, overwrite=self._overwrite, open_file=self._open_file)
         part.set_streams(self._streams.infos)
         return part
 
+    def _check_open(self) -> None:
+        if self._ended:
+            raise UsageError("the recording is finished; open another one to write more")
+
     def _finish_part(self) -> WriteSummary:
+        self._check_open()
         part = self.part
         drops = self._drops()
         part.set_drops(self._since_part(drops))
         self._drops_before_part = {(drop.stream_id, drop.reason): drop for drop in drops}
-        self._part = None
+        self._ended = True
         table = part.finalize()
         summary = WriteSummary(
             os.fspath(part.path), part.frames, len(table), self._bytes_in, part.size,
@@ -276,6 +252,7 @@ class HyperframeWriter:
     def _write(self, window: EncodedWindow) -> None:
         if self._split is not None and self._split.is_due(self.part):
             self._finish_part()
-            self._part = self.last_part = self._open(self._split.path(len(self.parts)))
+            self.part = self._open(self._split.path(len(self.parts)))
+            self._ended = False
         self.part.write_window(window.start_ns, window.end_ns, window.frames)
         self._bytes_in += window.size
