@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import trainload as tl
 from loading_data import jpegs, write_dts, write_folder
+from trainload.loading.cpus import usable_cpus
 from trainload.loading.memory import MemoryLimit, memory_limit
 from trainload.loading.modes import choose_mode
 from trainload.loading.reads import buffer_windows, plan_reads
@@ -59,6 +60,9 @@ UNITS = st.lists(st.lists(st.integers(0, 200_000), max_size=8), min_size=1, max_
 def test_a_read_plan_brings_every_sample_to_its_place(units, data):
     places = places_of(units)
     total = len(places.unit)
+    if data.draw(st.booleans()):  # a writer may list a block's samples in another order than they lie
+        backwards = np.lexsort((-places.start, places.unit))
+        places = places._replace(start=places.start[backwards], size=places.size[backwards])
     ids = np.array(data.draw(st.lists(st.integers(0, total - 1), max_size=30)) if total else [], np.int64)
     limit = data.draw(st.sampled_from([None, int((-(-places.size[ids] // 64) * 64).sum())]))
     plan = plan_reads(places, ids, limit_bytes=limit)
@@ -153,6 +157,20 @@ def test_a_rank_reads_only_the_bytes_of_its_samples(path):
     assert sum(size for *_, size in log) < MB
 
 
+@pytest.mark.parametrize("batch_size", [1, 37, 60, 200])
+def test_batches_may_be_larger_than_the_buffers(path, batch_size):
+    loader = loader_of(path, mode="partial", io_workers=1, prefetch_factor=1, batch_size=batch_size)
+    for _ in range(2):
+        epoch = loader.epoch
+        assert np.array_equal(np.concatenate([ids for _, _, ids in loader]), loader.epoch_ids(epoch))
+
+
+@pytest.mark.parametrize("mode", ["fully", "partial"])
+def test_no_samples_make_no_batches(path, mode):
+    loader = loader_of(path, mode=mode, indices=[])
+    assert (len(loader), list(loader), loader.state_dict()["epoch"]) == (0, [], 1)
+
+
 # Modes
 
 
@@ -166,14 +184,15 @@ def test_auto_takes_fully_up_to_half_of_the_memory_and_says_why():
         choose_mode("half", 1, limit)
 
 
-def fake_machine(root: Path, cgroup: str, limits: dict[str, str]) -> MemoryLimit:
+def fake_machine(root: Path, cgroup: str, values: dict[str, str]) -> tuple[Path, Path]:
+    """The folders /proc and /sys/fs/cgroup of a machine with these control groups."""
     (root / "proc/self").mkdir(parents=True)
     (root / "proc/self/cgroup").write_text(cgroup)
-    for name, value in limits.items():
+    for name, value in values.items():
         file = root / "sys" / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(value + "\n")
-    return memory_limit(root / "proc", root / "sys")
+    return root / "proc", root / "sys"
 
 
 @pytest.mark.parametrize(
@@ -187,14 +206,31 @@ def fake_machine(root: Path, cgroup: str, limits: dict[str, str]) -> MemoryLimit
     ],
 )
 def test_the_limit_of_a_control_group_counts(tmp_path, cgroup, limits):
-    assert fake_machine(tmp_path, cgroup, limits).size_bytes == 256 * MB
+    assert memory_limit(*fake_machine(tmp_path, cgroup, limits)).size_bytes == 256 * MB
 
 
 def test_without_a_limit_the_machine_is_the_limit(tmp_path):
     whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     unlimited = {"memory/job/memory.limit_in_bytes": "9223372036854771712"}
-    assert fake_machine(tmp_path, "4:memory:/job\n", unlimited).size_bytes <= whole
+    assert memory_limit(*fake_machine(tmp_path, "4:memory:/job\n", unlimited)).size_bytes <= whole
     assert memory_limit(tmp_path / "none", tmp_path / "none").size_bytes <= whole
+
+
+@pytest.mark.parametrize(
+    "cgroup, values",
+    [
+        ("0::/job\n", {"job/cpu.max": "100000 100000"}),
+        ("0::/job\n", {"job/cpu.max": "max 100000", "cpu.max": "20000 25000"}),
+        ("3:cpu,cpuacct:/job\n", {"cpu/job/cpu.cfs_quota_us": "100000"}),
+    ],
+)
+def test_a_cpu_quota_counts(tmp_path, cgroup, values):
+    assert usable_cpus(*fake_machine(tmp_path, cgroup, values)) == 1
+
+
+def test_without_a_quota_every_allowed_cpu_counts(tmp_path):
+    machine = fake_machine(tmp_path, "3:cpu:/job\n", {"cpu/job/cpu.cfs_quota_us": "-1"})
+    assert usable_cpus(*machine) == len(os.sched_getaffinity(0))
 
 
 def test_auto_follows_the_limit(path, monkeypatch):

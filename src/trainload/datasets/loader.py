@@ -15,8 +15,8 @@ from trainload.datasets.clip import Clip
 from trainload.datasets.collate import ClipBatch, collate
 from trainload.datasets.frames import FrameStore
 from trainload.errors import UsageError
+from trainload.loading.cpus import usable_cpus
 from trainload.loading.iterator import BatchIterator
-from trainload.loading.memory import usable_cpus
 from trainload.loading.order import LASTS, SHUFFLES, Cut, Last, OrderRule, Shuffle, cut_order, epoch_order
 from trainload.loading.ranks import find_rank
 from trainload.loading.state import LoaderState, fingerprint

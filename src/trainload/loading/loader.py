@@ -11,10 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 from trainload.errors import UsageError
 from trainload.formats.dts import BLOCK_SIZE
 from trainload.loading.buffers import BatchArrays, BatchPool, BufferPair
+from trainload.loading.cpus import usable_cpus
 from trainload.loading.decoding import SampleDecoder
 from trainload.loading.fills import Fill, order_by_need, resident_fill
 from trainload.loading.iterator import BatchIterator
-from trainload.loading.memory import memory_limit, processes_on_this_machine, usable_cpus
+from trainload.loading.memory import memory_limit, processes_on_this_machine
 from trainload.loading.modes import MemoryPlan, ModeChoice, choose_mode
 from trainload.loading.order import LASTS, SHUFFLES, Cut, Last, OrderRule, Shuffle
 from trainload.loading.planning import Planner, Workforce, buffer_size, needed_bytes
