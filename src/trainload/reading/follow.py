@@ -21,9 +21,9 @@ from trainload.formats.hyperframe import HEADER_BYTES, HyperframeHeader, index_o
 from trainload.formats.hyperframe_records import Hole, WindowRecord, walk_records
 from trainload.formats.hyperframe_sections import TAG_STREAMS
 from trainload.formats.hyperframe_streams import StreamInfo, streams_from_bytes
-from trainload.reading.aligned import aligned_buffer
 from trainload.reading.runs import Runs
 from trainload.reading.window import Window
+from trainload.storage.aligned import aligned_buffer
 
 
 class Follower:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from trainload.errors import UsageError
 from trainload.formats.durations import duration_ns
-from trainload.formats.hyperframe import HyperframeHeader
+from trainload.formats.hyperframe import MAX_TIMESTAMP_NS, HyperframeHeader
 from trainload.formats.hyperframe_sections import Drop
 from trainload.formats.hyperframe_streams import StreamInfo
 from trainload.reading.decoders import decode_forward
@@ -201,8 +201,9 @@ class HyperframeReader:
 
         `decode=True` also sets `frame.decoded`: pictures are decoded, delta streams from their last key frame on.
         """
-        frames = self._stream(stream)
-        return self._read(frames, frames.after(time_ns), decode)
+        frames = self._opened.get(stream) or self._stream(stream)
+        position = frames.after(time_ns)
+        return self._read(frames, position, True) if decode or position is None else self._read_one(frames, position)
 
     def read_before(self, stream: Stream, time_ns: int, *, decode: bool = False) -> Frame | None:
         """The last frame at or before `time_ns`, None where there is none."""
@@ -239,7 +240,7 @@ class HyperframeReader:
 
     def _read_one(self, frames: StreamFrames, position: int) -> Frame:
         entry = cast("Entry", frames.entries.item(position))
-        file = self.files[0 if frames.parts is None else int(frames.parts[position])]
+        file = self.files[0] if frames.parts is None else self.files[frames.parts[position]]
         return open_frame(entry, file.read(entry[4], entry[5]), frames.info, file)
 
     # Many frames.
@@ -281,12 +282,12 @@ class HyperframeReader:
         self, streams: Sequence[str] | None = None, *, start_ns: int | None = None, end_ns: int | None = None
     ) -> Iterator[Frame]:
         """The frames of all (or the named) streams with start_ns <= time < end_ns in time order, reading ahead."""
+        first, last = start_ns or 0, MAX_TIMESTAMP_NS + 1 if end_ns is None else end_ns
         for window in self.windows.between(start_ns, end_ns, streams):
-            for frame in window.frames():
-                if (start_ns is None or frame.timestamp_ns >= start_ns) and (
-                    end_ns is None or frame.timestamp_ns < end_ns
-                ):
-                    yield frame
+            frames = window.frames()
+            if window.start_ns < first or window.end_ns >= last:
+                frames = [frame for frame in frames if first <= frame.timestamp_ns < last]
+            yield from frames
 
     def facts(self) -> dict[str, Any]:
         """What the recording holds, measured, as JSON values: the content of `trainload info`."""

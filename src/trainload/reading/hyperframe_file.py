@@ -33,7 +33,6 @@ from trainload.formats.hyperframe_streams import StreamInfo, streams_from_bytes
 from trainload.formats.hyperframe_windows import WindowTable, window_table
 from trainload.formats.limits import MAX_SECTIONS
 from trainload.formats.sections import HEAD_BYTES, section_head_from_bytes, sections_from_bytes
-from trainload.reading.aligned import aligned_buffer
 from trainload.reading.hyperframe_index import read_index
 from trainload.storage.file import FileSource
 
@@ -52,6 +51,7 @@ class HyperframeFile:
         """`window_ns` replaces the window length of a file that has no window table."""
         self.source = FileSource(path)
         self.path = self.source.path
+        self.read = self.source.read_aligned_at  # (offset, size): bytes in fresh memory, aligned to 64
         self._window_ns = window_ns
         try:
             head = self.source.read_at(0, min(HEADER_BYTES, self.source.size))
@@ -159,13 +159,3 @@ class HyperframeFile:
         """Frames that the recorder dropped before they were written. Raises FormatError."""
         body = self.section(TAG_DROPS)
         return [] if body is None else drops_from_bytes(body, path=self.path)
-
-    def read(self, offset: int, size: int) -> memoryview:
-        """`size` bytes at `offset` in fresh memory aligned to 64 bytes. Raises FormatError past the end of the file."""
-        if offset + size > self.source.size:
-            raise FormatError("a frame must lie inside the file", field="byte_offset", offset=None,
-                              found=f"{size:,} bytes at {offset:,}", expected=f"a file of {self.source.size:,} bytes",
-                              path=self.path)  # fmt: skip
-        buffer = aligned_buffer(size)
-        self.source.readinto_at(offset, buffer)
-        return buffer

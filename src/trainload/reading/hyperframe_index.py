@@ -21,7 +21,7 @@ from trainload.formats.hyperframe import (
     Index,
     index_from_bytes,
 )
-from trainload.reading.aligned import aligned_buffer
+from trainload.storage.aligned import aligned_buffer
 from trainload.storage.source import Source
 
 _ROWS = 1 << 14  # 512 KB of index, read and checked before the next: it stays in the second-level cache

@@ -36,8 +36,9 @@ class Runs:
         k = bisect_right(self._starts, offset) - 1
         if k >= 0:
             at = offset - self._starts[k]
-            if at + size <= len(self._buffers[k]):
-                return self._buffers[k][at : at + size]
+            part = self._buffers[k][at : at + size]
+            if len(part) == size:
+                return part
         return self._file.read(offset, size)
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from operator import itemgetter
 
 from trainload.formats.hyperframe import Index
 from trainload.formats.hyperframe_streams import StreamInfo
 from trainload.reading.frame import Entry, Frame, PayloadFile, open_frame
 from trainload.reading.runs import Runs
+
+_timestamp = itemgetter(Frame._fields.index("timestamp_ns"))
 
 
 class Window(Mapping[str, tuple[Frame, ...]]):
@@ -58,7 +61,7 @@ class Window(Mapping[str, tuple[Frame, ...]]):
     def frames(self) -> list[Frame]:
         """All frames of the window in time order; of equal times, the stream with the smaller id first."""
         every = [frame for stream in self for frame in self[stream]]
-        every.sort(key=lambda frame: frame.timestamp_ns)
+        every.sort(key=_timestamp)
         return every
 
     def __repr__(self) -> str:

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from trainload.errors import FormatError, UsageError
+from trainload.storage.aligned import aligned_buffer
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -57,6 +58,15 @@ class FileSource:
     def will_need(self, offset: int, size: int) -> None:
         if hasattr(os, "posix_fadvise"):  # macOS has none
             os.posix_fadvise(self._fd, offset, size, os.POSIX_FADV_WILLNEED)
+
+    def read_aligned_at(self, offset: int, size: int) -> memoryview:
+        """`size` bytes from `offset` in fresh memory that starts at a multiple of 64 and is the caller's."""
+        if offset < 0 or size < 0 or offset + size > self._size or self._fd < 0:
+            self._check_range(offset, size)
+        buffer = aligned_buffer(size)
+        if size > CHUNK_BYTES or os.preadv(self._fd, (buffer,), offset) != size:
+            self.readinto_at(offset, buffer)
+        return buffer
 
     def close(self) -> None:
         if self._fd >= 0:
