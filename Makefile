@@ -1,8 +1,8 @@
-# make demo | make test | make lint | make venv | make core (after a change in cpp/)
+# make demo | make demo-sensors | make test | make lint | make venv | make core (after a change in cpp/)
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: venv core demo test lint format bench clean
+.PHONY: venv core demo demo-sensors test lint format clean
 
 venv: .venv/installed
 
@@ -26,6 +26,9 @@ core:
 
 demo: venv
 	$(BIN)/trainload demo --out demo-out
+
+demo-sensors: venv
+	$(BIN)/trainload demo --sensors --out demo-out
 
 test: .venv/installed-test
 	$(BIN)/python -m pytest
