@@ -290,14 +290,11 @@ def test_an_empty_recording_opens(tmp_path: Path) -> None:
 
 
 def test_a_folder_of_parts_opens_as_one(tmp_path: Path) -> None:
-    writer = HyperframeWriter(tmp_path / "part_0.hfr", window=100)
-    stream = writer.add_stream("s")
     for part in range(3):
-        for i in range(10):
-            writer.append(stream, part * 1000 + i * 70, b"%d %d" % (part, i), receive_ns=1 + i if part == 1 else 0)
-        if part < 2:
-            writer.roll(tmp_path / f"part_{part + 1}.hfr")
-    writer.finalize()
+        with HyperframeWriter(tmp_path / f"part_{part}.hfr", window=100) as writer:
+            stream = writer.add_stream("s")
+            for i in range(10):
+                writer.append(stream, part * 1000 + i * 70, b"%d %d" % (part, i), receive_ns=1 + i if part == 1 else 0)
     parts = [HyperframeReader(path) for path in sorted(tmp_path.glob("*.hfr"))]
     reader = tl.open(tmp_path)
     assert isinstance(reader, HyperframeReader) and len(parts) == 3
@@ -308,6 +305,17 @@ def test_a_folder_of_parts_opens_as_one(tmp_path: Path) -> None:
     assert [bytes(frame.data) for frame in reader.read_range("s", 600, 1100)] == [b"0 9", b"1 0", b"1 1"]
     receive = reader.receive_times("s")
     assert receive is not None and receive.tolist() == [0] * 10 + list(range(1, 11)) + [0] * 10
+
+
+def test_a_recording_that_was_split_while_it_was_made_reads_without_a_seam(tmp_path: Path) -> None:
+    with tl.Recorder(tmp_path / "drive", window="10ms", split_duration="100ms") as recorder:
+        stream = recorder.add_stream("s")
+        for i in range(500):
+            recorder.write(stream, i * 1_000_000, b"%d" % i)
+    reader = HyperframeReader(tmp_path / "drive")
+    assert len(reader.paths) > 2
+    assert [bytes(frame.data) for frame in reader.frames()] == [b"%d" % i for i in range(500)]
+    assert reader.stream_index("s").tolist() == list(range(500))
 
 
 def test_parts_of_different_recordings_are_refused(tmp_path: Path) -> None:
