@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 import trainload as tl
+from trainload.cli.app import main
 from trainload.errors import UsageError
 from trainload.recording.writer import HyperframeWriter
 
 MS = 1_000_000
+
+
+class Done(NamedTuple):
+    returncode: int
+    stdout: str
+    stderr: str
+
+
 START = 1_700_000_000_000_000_000
 IMU = np.dtype([("rate", "<f4", 3), ("count", "<i4")])
 
@@ -71,12 +81,21 @@ def test_a_host_stamped_stream_of_a_file_is_refused(drive_path):
         tl.align(drive, to="lidar")
 
 
-def run(*words: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from trainload.cli.app import main; main()", "align", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
+    """Runs the command line in this process."""
+
+    def call(*words: object) -> Done:
+        monkeypatch.setattr(sys, "argv", ["trainload", "align", *map(str, words)])
+        with pytest.raises(SystemExit) as end:
+            main()
+        out, err = capsys.readouterr()
+        return Done(end.value.code, out, err)
+
+    return call
 
 
-def test_the_command_prints_writes_and_gates(drive_path, tmp_path):
+def test_the_command_prints_writes_and_gates(run, drive_path, tmp_path):
     using = ["--using", "camera=nearest:20ms", "--using", "imu=interpolate"]
     good = run(
         drive_path, "--to", "lidar", *using, "--fail-over", "20ms", "--json",
@@ -97,5 +116,5 @@ def test_the_command_prints_writes_and_gates(drive_path, tmp_path):
 @pytest.mark.parametrize(
     "words", [["--to", "lidar", "--using", "camera"], ["--to", "nobody"], ["--to", "lidar"], [], ["--every", "soon"]]
 )
-def test_what_cannot_be_aligned_is_a_usage_error(drive_path, words):
+def test_what_cannot_be_aligned_is_a_usage_error(run, drive_path, words):
     assert run(drive_path, *words).returncode == 2

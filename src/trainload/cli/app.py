@@ -14,7 +14,9 @@ from trainload.errors import FormatError, SampleError, UsageError
 VERBS: tuple[str, ...] = (
     "align",
     "demo",
+    "export",
     "extract",
+    "import_",
     "info",
     "merge",
     "pack_arrays",

@@ -1,0 +1,190 @@
+"""Data-set folders come in with their own times, exactly; what cannot be read is counted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import trainload as tl
+from trainload.errors import UsageError
+from trainload.importers.columns import seconds_to_ns
+from trainload.importers.formats import FORMATS, open_source
+from trainload.importers.run import import_recording
+
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
+
+
+def write(path: Path, data: bytes | str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data.encode() if isinstance(data, str) else data)
+
+
+def imported(tmp_path: Path, kind: str, path: Path, **options):
+    source = open_source(kind, path, **options)
+    report = import_recording(source, tmp_path / f"{kind}.hfr", kind=kind, overwrite=True)
+    return report, tl.open(tmp_path / f"{kind}.hfr")
+
+
+def test_kitti_raw_with_timestamps_sweeps_and_oxts(tmp_path):
+    root = tmp_path / "drive_sync"
+    lines = [f"2011-09-26 13:02:2{k}.964389445" for k in range(3)]
+    for k in range(3):
+        write(root / f"image_02/data/{k:010d}.png", PNG)
+        write(root / f"velodyne_points/data/{k:010d}.bin", np.full((4, 4), k, "<f4").tobytes())
+        write(root / f"oxts/data/{k:010d}.txt", " ".join(str(k + n) for n in range(30)))
+    for sensor in ("image_02", "oxts"):
+        write(root / sensor / "timestamps.txt", "\n".join(lines))
+    write(root / "velodyne_points/timestamps_start.txt", "\n".join(lines))
+    write(root / "velodyne_points/timestamps_end.txt", "\n".join(line.replace("964", "998") for line in lines))
+    report, drive = imported(tmp_path, "kitti", root)
+    with drive:
+        assert not report.damage
+        assert drive.timestamps("image_02")[0] == 1317042140964389445
+        assert (drive.durations("velodyne") == 34_000_000).all()
+        assert drive.read_at_index("velodyne", 2).array().tolist() == [[2] * 4] * 4
+        assert {info.clock for info in drive.streams.values()} == {"hardware"}
+        oxts = drive.read_at_index("oxts", 0).array()
+        assert oxts["lat"].tolist()[:2] == [0, 1] or len(oxts) == 1
+        match = tl.align(drive, to="velodyne", using={"image_02": tl.Interval()})
+        assert match.complete.all()
+
+
+def test_kitti_without_timestamps_counts_frames_and_says_so(tmp_path, shared):
+    report, drive = imported(tmp_path, "kitti", shared / "data/sensors/kitti")
+    with drive:
+        assert drive.timestamps("velodyne").tolist() == [k * 100_000_000 for k in range(10)]
+        assert drive.streams["velodyne"].clock == "host"
+        assert any("no clock measured them" in note for note in report.notes)
+        raw = (shared / "data/sensors/kitti/velodyne_points/data/0000000003.bin").read_bytes()
+        assert bytes(drive.read_at_index("velodyne", 3).data) == raw
+
+
+def test_nuscenes_takes_times_from_names(tmp_path, shared):
+    report, drive = imported(tmp_path, "nuscenes", shared / "data/sensors/nuscenes")
+    with drive:
+        pairs = tl.align(drive, to="lidar/top")
+        residuals = sorted(float(values[0]) / 1e6 for values in pairs.residuals.values())
+        assert residuals[0] == pytest.approx(-43.107)
+        assert residuals[-1] == pytest.approx(-0.528)
+        assert drive.read_at_index("lidar/top", 0).array().shape == (34688, 5)
+        assert len(drive.streams) == 7
+    assert not report.damage
+
+
+def test_nuscenes_takes_calibration_from_its_tables_and_asks_which_drive(tmp_path):
+    root = tmp_path / "nu"
+    for log in ("a", "b"):
+        write(root / f"samples/CAM_FRONT/{log}__CAM_FRONT__1532402927612460.jpg", b"\xff\xd8")
+    write(root / "v1.0-mini/sensor.json", json.dumps([{"token": "s", "channel": "CAM_FRONT", "modality": "camera"}]))
+    calibration = {"token": "c", "sensor_token": "s", "translation": [1, 2, 3], "rotation": [1, 0, 0, 0]}
+    write(root / "v1.0-mini/calibrated_sensor.json", json.dumps([calibration]))
+    with pytest.raises(UsageError, match="a, b"):
+        open_source("nuscenes", root)
+    _, drive = imported(tmp_path, "nuscenes", root, log="b")
+    with drive:
+        assert drive.streams["camera/front"].calibration["translation"] == [1, 2, 3]
+
+
+def test_euroc_comes_in_with_ns_times_and_calibration(tmp_path, shared):
+    report, drive = imported(tmp_path, "euroc", shared / "data/sensors/euroc")
+    with drive:
+        assert not report.damage
+        assert drive.timestamps("cam0")[0] == 1403715273262142976
+        assert drive.streams["cam0"].calibration["intrinsics"] == [458.654, 457.296, 367.215, 248.375]
+        assert len(drive.streams["cam0"].calibration["T_BS"]["data"]) == 16
+        pairs = tl.align(drive, to="cam0", using={"cam1": tl.Nearest(), "imu0": tl.Interpolate()})
+        assert [stream.max_ns for stream in pairs.report().streams] == [0, 0]
+        line = (shared / "data/sensors/euroc/mav0/imu0/data.csv").read_text().splitlines()[1].split(",")
+        assert pairs.values("imu0")["a_RS_S_z"][0] == float(line[6])
+    assert report.window.window_ns in range(50_000_000, 100_000_001)
+
+
+def test_euroc_counts_lines_and_pictures_that_cannot_be_read(tmp_path):
+    write(tmp_path / "mav0/cam0/data.csv", "#timestamp [ns],filename\n1,1.png\n2,2.png\nnine,3.png\n")
+    write(tmp_path / "mav0/cam0/data/1.png", PNG)
+    report, drive = imported(tmp_path, "euroc", tmp_path)
+    with drive:
+        assert drive.count("cam0") == 1
+    assert report.damage.frames == 2
+    assert len(report.damage.reasons) == 2
+
+
+def test_tum_keeps_every_digit_of_its_seconds(tmp_path):
+    root = tmp_path / "tum"
+    write(root / "rgb.txt", "# color\n1305031102.175304 rgb/1305031102.175304.png\nbroken\n")
+    write(root / "rgb/1305031102.175304.png", PNG)
+    write(root / "groundtruth.txt", "# t\n1305031102.1758 1 2 3 0 0 0 1\n1305031102.2 1 2 3 0 0 1 0\n")
+    write(root / "accelerometer.txt", "1305031102.1 0.1 0.2 9.8\n")
+    report, drive = imported(tmp_path, "tum", root)
+    with drive:
+        assert drive.timestamps("rgb").tolist() == [1305031102175304000]
+        assert report.damage.frames == 1
+        pairs = tl.align(drive, to="rgb", using={"groundtruth": tl.Previous(), "accelerometer": tl.Nearest()})
+        assert pairs.values("accelerometer")["az"][0] == 9.8
+
+
+def test_comma2k19_comes_in_with_a_clock_per_array(tmp_path, shared):
+    [segment] = (shared / "data/sensors/comma2k19/Example_1").glob("*/40")
+    report, drive = imported(tmp_path, "comma2k19", segment)
+    with drive:
+        assert not report.damage
+        gyro = np.load(segment / "processed_log/IMU/gyro/value")
+        times = np.load(segment / "processed_log/IMU/gyro/t")
+        pairs = tl.align(drive, to="imu/gyro", using={"imu/accelerometer": tl.Nearest()})
+        order = np.argsort(times, kind="stable")
+        assert np.array_equal(pairs.drive.values("imu/gyro"), gyro[order])
+        assert np.abs(pairs.times / 1e9 - times[order]).max() < 1e-6
+        assert drive.streams["can/radar"].clock == "host"
+        with pytest.raises(UsageError, match="host-stamped can/radar"):
+            tl.align(drive, to="global_pose", using={"can/radar": tl.Nearest()})
+
+
+def test_a_folder_of_folders_and_csv_files(tmp_path):
+    root = tmp_path / "rig"
+    for k in range(3):
+        write(root / f"camera/frame_{1_700_000_000_000 + 100 * k}.jpg", b"\xff\xd8%d" % k)
+    write(root / "camera/notes.txt", "no time here")
+    write(root / "imu.csv", "timestamp_us,ax,ay\n1700000000000000,1,2\n1700000000005000,3,4\nlater,5,6\n")
+    report, drive = imported(tmp_path, "folder", root, clock="hardware")
+    with drive:
+        assert drive.timestamps("camera").tolist() == [(1_700_000_000_000 + 100 * k) * 10**6 for k in range(3)]
+        assert drive.streams["camera"].encoding == "jpeg"
+        pairs = tl.align(drive, to="camera", using={"imu": tl.Nearest(max="1ms")})
+        assert pairs.values("imu")["ay"][0] == 2
+        assert drive.streams["imu"].clock == "hardware"
+    assert report.damage.frames == 2
+
+
+def test_a_folder_is_host_stamped_until_someone_knows_better(tmp_path):
+    write(tmp_path / "rig/gps.csv", "t [s],lat\n1.5,48\n")
+    _, drive = imported(tmp_path, "folder", tmp_path / "rig")
+    with drive:
+        assert drive.streams["gps"].clock == "host"
+        assert drive.meta["import"]["streams"]["gps"]["time_source"] == "column 't [s]', s"
+
+
+@pytest.mark.parametrize(
+    ("text", "ns"),
+    [("1305031102.175304", 1305031102175304000), ("-0.5", -500_000_000), ("2", 2 * 10**9), ("1e-3", 10**6),
+     ("1.0000000019", 1_000_000_001)],
+)  # fmt: skip
+def test_decimal_seconds_are_exact(text, ns):
+    assert seconds_to_ns(text) == ns
+
+
+@pytest.mark.parametrize("kind", [kind for kind in FORMATS if kind not in ("mcap", "rosbag1", "rosbag2")])
+def test_an_empty_folder_is_a_usage_error(tmp_path, kind):
+    with pytest.raises(UsageError):
+        open_source(kind, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [("dvd", {}), ("euroc", {"unit": "ns"}), ("folder", {"unit": "days"}), ("kitti", {"clocks": {}})],
+)
+def test_formats_and_options_that_do_not_exist_are_usage_errors(tmp_path, kind, options):
+    with pytest.raises(UsageError):
+        open_source(kind, tmp_path, **options)
