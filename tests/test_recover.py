@@ -211,6 +211,7 @@ def test_a_damaged_record_costs_its_window_and_the_hole_says_what_is_missing(tmp
     lost = windows[7]
     data = bytearray((tmp_path / "a.hfr").read_bytes())
     data[lost.offset + 100] ^= 1
+    data[100] ^= 1  # the header too, so that the index is of no help
     (tmp_path / "hurt").write_bytes(data)
     report = recover(tmp_path / "hurt", tmp_path / "b.hfr")
     (loss,) = report.losses
@@ -219,6 +220,33 @@ def test_a_damaged_record_costs_its_window_and_the_hole_says_what_is_missing(tmp
     on_time = [row for row in lost.entries.tolist() if not row[1] & hfrm.LATE]
     assert loss.frames["imu"] == sum(row[0] == 2 for row in on_time)
     assert report.windows == len(windows) - 2 and report.ended_in_order
+
+
+@pytest.mark.parametrize("which", [0, 7, -1])
+def test_a_good_index_names_the_frames_whose_record_is_damaged(tmp_path: Path, which: int) -> None:
+    write_recording(tmp_path / "a.hfr")
+    before = OpenedRecording(tmp_path / "a.hfr")
+    data = bytearray(before.data)
+    data[windows_of(tmp_path / "a.hfr")[which].offset] ^= 1
+    (tmp_path / "hurt").write_bytes(data)
+    report = recover(tmp_path / "hurt", tmp_path / "b.hfr")
+    after = OpenedRecording(tmp_path / "b.hfr")
+    assert report.losses == () and report.ended_in_order and report.frames == len(before.index)
+    for name in before.streams:
+        assert after.frames(name) == before.frames(name)
+    assert after.sections[b"RECV"] == before.sections[b"RECV"] and after.sections[b"DURA"] == before.sections[b"DURA"]
+
+
+def test_a_frame_in_a_hole_that_is_damaged_itself_is_named(tmp_path: Path) -> None:
+    write_recording(tmp_path / "a.hfr")
+    lost = windows_of(tmp_path / "a.hfr")[5]
+    frame = lost.entries.tolist()[2]
+    data = bytearray((tmp_path / "a.hfr").read_bytes())
+    data[lost.offset] ^= 1
+    data[frame[4]] ^= 1
+    (tmp_path / "hurt").write_bytes(data)
+    report = recover(tmp_path / "hurt", tmp_path / "b.hfr")
+    assert [(loss.offset, loss.size, sum(loss.frames.values())) for loss in report.losses] == [(frame[4], frame[5], 1)]
 
 
 def test_without_any_stream_table_frames_still_come_back(tmp_path: Path) -> None:
@@ -335,6 +363,7 @@ def test_the_command_reports_and_keeps_its_exit_codes(tmp_path: Path) -> None:
     assert isinstance(again.exception, UsageError)
     data = bytearray((tmp_path / "a.hfr").read_bytes())
     data[windows_of(tmp_path / "a.hfr")[2].offset + 20] ^= 1
+    data[100] ^= 1
     (tmp_path / "hurt").write_bytes(data)
     told = CliRunner().invoke(app, ["recover", str(tmp_path / "hurt"), str(tmp_path / "c.hfr")])
     assert told.exit_code == 0 and "missing: " in told.stdout and "of imu" in told.stdout

@@ -290,4 +290,4 @@ def _refuse_existing(path: Path, tmp_path: Path) -> None:
             f"or remove it: {tmp_path}"
         )
     if path.exists():
-        raise UsageError(f"the file exists; give another name, or overwrite=True: {path}")
+        raise UsageError(f"the file exists; give another name, or ask to overwrite it: {path}")

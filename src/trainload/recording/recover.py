@@ -6,8 +6,9 @@ Walks the window records (formats/hyperframe_records.py); never writes to the fi
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +17,10 @@ from isal import isal_zlib
 from trainload.errors import FormatError, UsageError
 from trainload.formats import hyperframe as hfrm
 from trainload.formats import hyperframe_sections as sections
-from trainload.formats.hyperframe_records import Hole, WindowRecord, walk_records
+from trainload.formats.hyperframe_records import Hole, Section, WindowRecord, walk_records
 from trainload.formats.hyperframe_streams import StreamInfo, streams_from_bytes
+from trainload.formats.hyperframe_windows import window_starts
+from trainload.recording.intact_index import IntactIndex, SideValues
 from trainload.recording.part import Part, StoredFrame
 from trainload.recording.recheck import recheck
 from trainload.storage.atomic import sync_folder
@@ -77,7 +80,7 @@ def recover(
     """
     target = Path(target_path)
     if target.exists() and (not overwrite or target.samefile(source_path)):
-        raise UsageError(f"the file exists; give another name, or overwrite=True: {target}")
+        raise UsageError(f"the file exists; give another name, or ask to overwrite it: {target}")
     # The source may well be <target>.tmp, so the new file grows under a name of its own.
     work = target.with_name(target.name + ".recovering")
     with FileSource(source_path) as source:
@@ -110,28 +113,30 @@ class _Rescue:
         self._rows: list[hfrm.Index] = []
         self._windows = self._partial_windows = 0
         self._payload_bytes = 0
-        self._ended_in_order = False
+        self._intact = IntactIndex.read(source)
+        self._ended_in_order = self._intact.found
         self._times: tuple[int, int] | None = None  # start of the first window, end of the last
 
     def copy_into(self, part: Part) -> None:
         """Every whole window into `part`, every frame checked; holes and damaged frames are noted."""
         part.meta = {"recovered_from": Path(self.source.path).name}
         hole: Hole | None = None
+        self._read_sections(self._intact.sections, part)
         for found in _walk(self.source, self._file_id):
             if isinstance(found, Hole):
                 hole = found
                 continue
-            self._read_sections(found, part)
-            if hole is not None:
+            self._read_sections(found.sections, part)
+            if hole is not None and not self._copy_hole(hole, part):
                 self._note_hole(hole, found)
-                hole = None
+            hole = None
             if found.last:
                 self._ended_in_order = True
                 break
             self._copy_window(found, part)
             if self._progress is not None:
                 self._progress(min(found.end, self.source.size), self.source.size)
-        if hole is not None:
+        if hole is not None and not self._copy_hole(hole, part):
             self._note_hole(hole, None)
         if not self._rows and not self._ended_in_order:
             raise _nothing_to_recover(self.source)
@@ -152,8 +157,8 @@ class _Rescue:
             self._payload_bytes, start, end, self._ended_in_order, tuple(losses),
         )  # fmt: skip
 
-    def _read_sections(self, record: WindowRecord, part: Part) -> None:
-        for tag, body in record.sections:
+    def _read_sections(self, found: Iterable[Section], part: Part) -> None:
+        for tag, body in found:
             if tag == sections.TAG_STREAMS:
                 self._streams.update((s.id, s) for s in streams_from_bytes(body, path=self.source.path))
                 part.set_streams(self._streams.values())
@@ -165,41 +170,63 @@ class _Rescue:
     def _copy_window(self, record: WindowRecord, part: Part) -> None:
         size = min(record.head.extent_size, self.source.size - record.offset)
         data = memoryview(self.source.read_at(record.offset, size))
-        frames = _frames_of(record, data, self.source.path)
-        good = np.array([_is_whole(frame.stored, row) for frame, row in zip(frames, record.entries)], bool)
-        kept = [frame for frame, is_good in zip(frames, good) if is_good]
+        side = SideValues.from_sections(dict(record.sections), entries=len(record.entries), path=self.source.path)
+        stored = [data[row[4] - record.offset :][: row[5]] for row in record.entries.tolist()]
+        self._copy(part, record.head.start_ns, record.head.end_ns, record.entries, stored, side)
+
+    def _copy_hole(self, hole: Hole, part: Part) -> bool:
+        """Take the frames in a hole by the index of a finished file; False where there is no such index."""
+        rows, side = self._intact.inside(hole)
+        times = rows["timestamp_ns"].astype(np.int64)
+        bounds = [*np.searchsorted(times, window_starts(times, self.window_ns)).tolist(), len(rows)]
+        for first, end in pairwise(bounds):
+            window = rows[first:end]
+            stored = [memoryview(self.source.read_at(row[4], row[5])) for row in window.tolist()]
+            start_ns = int(times[first])
+            self._copy(part, start_ns, start_ns + self.window_ns, window, stored, side[first:end])
+        return self._intact.found
+
+    def _copy(
+        self, part: Part, start_ns: int, end_ns: int, rows: hfrm.Index, stored: list[memoryview], side: SideValues
+    ) -> None:
+        """Write the whole frames among `rows` as one window; note the others."""
+        good = np.array([_is_whole(data, row) for data, row in zip(stored, rows)], bool)
+        kept = [
+            StoredFrame(row[3], row[0], row[1], row[2], data, received, lasted)
+            for row, data, received, lasted, whole in zip(
+                rows.tolist(), stored, side.receive.tolist(), side.duration.tolist(), good
+            )
+            if whole
+        ]
         if kept:
-            part.write_window(record.head.start_ns, record.head.end_ns, kept)
-            rows = record.entries[good].copy()
-            rows["byte_offset"] = 0
-            self._rows.append(rows)
+            part.write_window(start_ns, end_ns, kept)
+            copied = rows[good].copy()
+            copied["byte_offset"] = 0
+            self._rows.append(copied)
             self._windows += 1
-            self._partial_windows += len(kept) < len(frames)
-            self._payload_bytes += int(rows["byte_size"].sum(dtype=np.int64))
-            first = record.head.start_ns if self._times is None else self._times[0]
-            self._times = (first, record.head.end_ns)
-        if len(kept) < len(frames):
-            self._note_frames(record, record.entries[~good])
-        for row in record.entries:
-            stream = int(row["stream_id"])
-            self._next_index[stream] = max(self._next_index.get(stream, 0), int(row["stream_index"]) + 1)
+            self._partial_windows += len(kept) < len(rows)
+            self._payload_bytes += int(copied["byte_size"].sum(dtype=np.int64))
+            self._times = (start_ns if self._times is None else self._times[0], end_ns)
+        if len(kept) < len(rows):
+            self._note_frames(rows[~good])
+        for row in rows.tolist():
+            self._next_index[row[0]] = max(self._next_index.get(row[0], 0), row[2] + 1)
 
     def _note_hole(self, hole: Hole, after: WindowRecord | None) -> None:
         """The time of a hole lies between the windows beside it; its frames are missing from the streams' numbers."""
-        missing: dict[int, int] = {}
-        for stream_id in np.unique(after.entries["stream_id"]).tolist() if after is not None else ():
-            assert after is not None
-            mine = after.entries["stream_index"][after.entries["stream_id"] == stream_id]
-            count = int(mine.min()) - self._next_index.get(stream_id, 0)
-            if count > 0:
-                missing[stream_id] = count
+        firsts: dict[int, int] = {}
+        for row in after.entries.tolist() if after is not None else ():
+            if row[0] in self._next_index and not row[1] & hfrm.LATE:
+                firsts[row[0]] = min(firsts.get(row[0], row[2]), row[2])
+        gaps = {stream: first - self._next_index[stream] for stream, first in firsts.items()}
+        missing = {stream: gap for stream, gap in gaps.items() if gap > 0}
         before_ns = self._times[1] if self._times is not None else None
         after_ns = None if after is None or after.last else after.head.start_ns
         self._losses.append((Loss(hole.offset, hole.end - hole.offset, hole.reason, before_ns, after_ns, {}), missing))
 
-    def _note_frames(self, record: WindowRecord, lost: hfrm.Index) -> None:
+    def _note_frames(self, lost: hfrm.Index) -> None:
         ids, counts = np.unique(lost["stream_id"], return_counts=True)
-        cut_off = record.end > self.source.size
+        cut_off = int((lost["byte_offset"] + lost["byte_size"]).max()) > self.source.size
         reason = "the file ends inside this window" if cut_off else "a frame's CRC-32 does not match"
         loss = Loss(
             int(lost["byte_offset"].min()), int(lost["byte_size"].sum(dtype=np.int64)), reason,
@@ -243,25 +270,6 @@ def _nothing_to_recover(source: FileSource) -> FormatError:
         "without one whole window there is nothing to recover", field="window records", offset=None,
         found="none in the whole file", expected="a file that was written with them", path=source.path,
     )  # fmt: skip
-
-
-def _frames_of(record: WindowRecord, data: memoryview, path: str) -> list[StoredFrame]:
-    """The record's frames as they lie in `data`, which starts at the record; cut short where the file ends early."""
-    count = len(record.entries)
-    side = dict(record.sections)
-    receive, duration = [0] * count, [0] * count
-    if sections.TAG_RECEIVE_TIMES in side:
-        body = side[sections.TAG_RECEIVE_TIMES]
-        receive = sections.receive_times_from_bytes(body, entries=count, path=path).tolist()
-    if sections.TAG_DURATIONS in side:
-        body = side[sections.TAG_DURATIONS]
-        duration = sections.durations_from_bytes(body, entries=count, path=path).tolist()
-    frames = []
-    for row, received, lasted in zip(record.entries.tolist(), receive, duration):
-        stream_id, flags, number, time, offset, size, _ = row
-        at = offset - record.offset
-        frames.append(StoredFrame(time, stream_id, flags, number, data[at : at + size], received, lasted))
-    return frames
 
 
 def _is_whole(stored: bytes | memoryview, row: np.void) -> bool:
