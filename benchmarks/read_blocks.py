@@ -1,6 +1,6 @@
 """Reading all blocks of a level 0 file from the page cache, against a bare loop of 4 MB preads into one buffer.
 
-usage: read_blocks.py [FILE.dts] [--rounds 15]   writes bench-out/read_blocks.json
+usage: read_blocks.py [FILE.dts] [--rounds 80]   writes bench-out/read_blocks.json
 
 Without FILE one of about 10 blocks is packed from noise. Contenders: `readinto` (DtsReader.readinto_block into one
 buffer), `block` (DtsReader.block, fresh memory each time), `checked` (readinto and the block's CRC-32). In every round
@@ -34,7 +34,7 @@ LIMIT = 0.8
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", type=Path, nargs="?")
-    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--rounds", type=int, default=80)
     parser.add_argument("--out", type=Path, default=Path("bench-out"))
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
