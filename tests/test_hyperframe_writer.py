@@ -355,3 +355,17 @@ def test_a_full_disk_leaves_whole_windows_and_says_what_is_safe(tmp_path: Path) 
     report = recover(path.with_name("a.hfr.tmp"), path)
     assert report.windows >= 10 and not report.losses
     assert OpenedRecording(path).frames("a") == [(n * 20, bytes([n]) * 1000) for n in range(report.windows)]
+
+
+def test_a_file_that_readers_would_refuse_is_never_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trainload.recording.part.MAX_FRAMES", 5)
+    writer = HyperframeWriter(tmp_path / "a.hfr", window=1, lateness=0)
+    writer.add_stream("a")
+    with pytest.raises(UsageError, match="at most 5 frames"):
+        for n in range(10):
+            writer.append("a", n * 10, b"x")
+    monkeypatch.setattr("trainload.recording.part.MAX_FRAMES", 100)
+    monkeypatch.setattr("trainload.recording.part.MAX_SECTION_BYTES", 80)
+    with pytest.raises(UsageError, match="windows are too many"):
+        writer.append("a", 1000, b"x")
+    writer.abort()

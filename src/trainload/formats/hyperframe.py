@@ -24,7 +24,6 @@ ALIGNMENT = 64
 INDEX_ENTRY_BYTES = 32
 PROFILE_VERSION = 1
 MAX_FRAME_BYTES = (1 << 32) - 1
-MAX_FRAMES = (1 << 32) - 1
 MAX_STREAMS = 1 << 16
 MAX_TIMESTAMP_NS = (1 << 63) - 1  # so that times fit into int64 arrays
 

@@ -30,9 +30,11 @@ from trainload.formats.hyperframe_records import (
 )
 from trainload.formats.hyperframe_streams import StreamInfo, streams_to_bytes
 from trainload.formats.hyperframe_windows import WindowTable, window_table
+from trainload.formats.limits import MAX_SECTION_BYTES
 from trainload.formats.sections import sections_to_bytes
 from trainload.storage.atomic import AtomicFile, sync_folder
 
+MAX_FRAMES = MAX_SECTION_BYTES // 8
 STREAM_TABLE_EVERY = 64  # windows: one damaged record must not take every stream's name with it
 _ZEROS = [bytes(count) for count in range(hfrm.ALIGNMENT)]
 _crc32 = isal_zlib.crc32
@@ -118,8 +120,7 @@ class Part:
 
     def write_window(self, start_ns: int, end_ns: int, frames: Sequence[StoredFrame]) -> None:
         """Append one window, its record first, in one system call for up to 500 frames. Raises OSError, UsageError."""
-        if self.frames + len(frames) > hfrm.MAX_FRAMES:
-            raise UsageError(f"a file holds at most {hfrm.MAX_FRAMES:,} frames; split the recording: {self.path}")
+        self._check_room(len(frames))
         side = self._side_sections(frames)
         side_bytes = record_sections_to_bytes([*side, *self._table_sections()])
         record_size = RECORD_HEAD_BYTES + len(frames) * hfrm.INDEX_ENTRY_BYTES + len(side_bytes) + RECORD_TAIL.size
@@ -198,6 +199,13 @@ class Part:
         until = f" up to time {self.end_ns:,} ns" if self.windows else ""
         text = f"{error.strerror or error}; safe are {what}{until}: trainload recover {self.tmp_path} {self.path}"
         return OSError(error.errno, text, os.fspath(self.tmp_path))
+
+    def _check_room(self, frames: int) -> None:
+        """Refuse what would make a section larger than readers take: RECV by its frames, WNDW by its windows."""
+        if self.frames + frames > MAX_FRAMES:
+            raise UsageError(f"a file holds at most {MAX_FRAMES:,} frames; split the recording: {self.path}")
+        if self.windows * (32 + 8 * len(self._streams)) > MAX_SECTION_BYTES // 2:
+            raise UsageError(f"{self.windows:,} windows are too many; choose longer ones, or split: {self.path}")
 
     def _append(self, buffers: Sequence[bytes | memoryview], end: int) -> None:
         try:
