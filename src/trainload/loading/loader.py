@@ -80,16 +80,9 @@ class ImageLoader:
         with_ids: bool = False,
     ) -> None:
         self._options = {name: value for name, value in locals().items() if name not in ("self", "ds")}
-        _check_choices(
-            last=(last, LASTS), on_error=(on_error, ("raise", "replace")), verify=(verify, ("blocks", "none"))
-        )
-        _check_counts(batch_size=batch_size, io_workers=io_workers, prefetch_factor=prefetch_factor, prefetch=prefetch,
-                      workers=1 if workers is None else workers)  # fmt: skip
-        if not 0 <= seed < 2**64:
-            raise UsageError(f"seed {seed} is not in 0 .. 2^64 - 1")
+        _check_options(self._options)
         self.dataset, self._set = open_set(ds)
-        self.batch_size = batch_size
-        self.last = last
+        self.batch_size, self.last = batch_size, last
         self.workers = workers or usable_cpus()
         self.stats = LoaderStats()
         self.rank, self.world_size = find_rank(rank, world_size)
@@ -99,12 +92,10 @@ class ImageLoader:
             self._set, ops, out=out, layout=layout, dct_scale=dct_scale, replace=on_error == "replace",
             with_ids=with_ids, stats=self.stats,
         )  # fmt: skip
-        self.picture_shape = self._decoder.picture_shape
-        self.dtype = self._decoder.dtype
-        choice = self._choose_mode(mode)
-        self.mode, self.mode_reason = choice
-        kind = _shuffle_kind(shuffle, weights is not None, self._set.is_training, choice.mode, self._set.has_blocks)
-        self._set_rule(OrderRule(seed, kind, prefetch_factor * io_workers))
+        self.picture_shape, self.dtype = self._decoder.picture_shape, self._decoder.dtype
+        self.mode, self.mode_reason = self._choose_mode(mode)
+        kind = _shuffle_kind(shuffle, weights is not None, self._set.is_training, self.mode, self._set.has_blocks)
+        self._rule = OrderRule(seed, kind, prefetch_factor * io_workers)
         self._planner = Planner(
             self._selection, self._cut, Workforce(self.workers, io_workers, prefetch, verify == "blocks"),
             labels=self._set.labels, places=self._set.places, has_blocks=self._set.has_blocks,
@@ -152,7 +143,7 @@ class ImageLoader:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on exactly there, with any number of ranks and threads; takes over seed and kind of order. UsageError."""
         found = LoaderState.from_dict(state, samples=self._fingerprint(), total=len(self._selection))
-        self._set_rule(found.rule)
+        self._rule = found.rule
         self._next = self._here = (found.epoch, found.position)
 
     def shuffle_quality(self, epoch: int = 0) -> ShuffleQuality:
@@ -234,9 +225,6 @@ class ImageLoader:
         needed = needed_bytes(self._set.places, self._selection.ids)
         return choose_mode(mode, needed, memory_limit(), processes_on_this_machine())
 
-    def _set_rule(self, rule: OrderRule) -> None:
-        self._rule = rule
-
     def _buffer_bytes(self) -> int:
         places = self._set.places
         assert places is not None
@@ -283,7 +271,7 @@ class ImageLoader:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         ImageLoader.__init__(self, state["ds"], **state["options"])
-        self._set_rule(state["rule"])
+        self._rule = state["rule"]
         self._next, self._here = state["next"], state["here"]
 
     def __enter__(self) -> ImageLoader:
@@ -317,13 +305,16 @@ def _shuffle_kind(asked: str | bool, weighted: bool, training: bool, mode: str, 
     return asked
 
 
-def _check_choices(**choices: tuple[str, Sequence[str]]) -> None:
-    for name, (value, allowed) in choices.items():
-        if value not in allowed:
-            raise UsageError(f"{name} is {value!r}; give one of {', '.join(allowed)}")
-
-
-def _check_counts(**counts: int) -> None:
-    for name, value in counts.items():
+def _check_options(options: Mapping[str, Any]) -> None:
+    """Raise UsageError for what is wrong without a look at the set."""
+    for name, allowed in (("last", LASTS), ("on_error", ("raise", "replace")), ("verify", ("blocks", "none"))):
+        if options[name] not in allowed:
+            raise UsageError(f"{name} is {options[name]!r}; give one of {', '.join(allowed)}")
+    for name in ("batch_size", "workers", "io_workers", "prefetch_factor", "prefetch"):
+        value = options[name]
+        if value is None and name == "workers":
+            continue
         if not isinstance(value, int) or value < 1:
             raise UsageError(f"{name} is {value!r}; give a number above 0")
+    if not 0 <= options["seed"] < 2**64:
+        raise UsageError(f"seed {options['seed']} is not in 0 .. 2^64 - 1")
