@@ -39,6 +39,7 @@ def import_(
     unit: Annotated[str | None, typer.Option(help="Of the times of a folder: ns, us, ms or s.")] = None,
     stamped_by: Annotated[str | None, typer.Option(help="hardware or host, for a folder.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace OUT.hfr.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on where an interrupted import stopped.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the facts as JSON on stdout.")] = False,
 ) -> None:
     """Import MCAP, ROS bags and data-set folders without loss; exit 1 where something could not be read."""
@@ -47,7 +48,7 @@ def import_(
     opened = open_source(kind, source, **{key: value for key, value in options.items() if value is not None})
     with progress_bar("importing") as progress:
         report = import_recording(
-            opened, out, window=window, codec=codec, overwrite=overwrite, progress=progress, kind=kind
+            opened, out, window=window, codec=codec, overwrite=overwrite, resume=resume, progress=progress, kind=kind
         )
     if as_json:
         typer.echo(json.dumps(report.facts()))

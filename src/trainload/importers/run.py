@@ -14,6 +14,7 @@ from typing import Any
 from trainload.formats.durations import duration_ns
 from trainload.formats.envelopes import ENVELOPE_ENCODING, ENVELOPE_STREAM, Envelope
 from trainload.formats.hyperframe import MAX_TIMESTAMP_NS
+from trainload.importers.resume import Leftover
 from trainload.importers.source import Channel, Damage, Source, SourceFrame, SourceStream
 from trainload.importers.window import WindowChoice, choose_window
 from trainload.recording.writer import HyperframeWriter, WriteSummary
@@ -51,40 +52,51 @@ def import_recording(
     window: str | int = "auto",
     codec: str = "none",
     overwrite: bool = False,
+    resume: bool = False,
     progress: Progress | None = None,
     kind: str = "",
 ) -> ImportReport:
     """Write all of `source` as the recording `out`, which has its name only when it is whole.
 
-    window: "auto", or a length. codec: for streams that are not compressed already. progress(done, total) is called
-    now and then. Raises FormatError for a source that is not what it should be, UsageError where `out` exists.
+    window: "auto", or a length. codec: for streams that are not compressed already. resume: go on where an interrupted
+    import of the same source stopped. progress(done, total) is called now and then. Raises FormatError for a source
+    that is not what it should be, UsageError where `out` exists; an interrupted import can be resumed.
     """
-    if window == "auto":
-        choice = choose_window(source.survey())
-    else:
-        choice = WindowChoice(duration_ns(window, what="window"), "window as asked for")
+    leftover = Leftover.of(out) if resume else None
+    choice = _choose_window(source, window, leftover)
     meta: dict[str, Any] = {"import": {"format": kind}}
     with HyperframeWriter(out, window=choice.window_ns, meta=meta, overwrite=overwrite) as writer:
-        run = _Import(writer, source, codec, meta["import"])
-        for count, item in enumerate(source.items()):
-            if isinstance(item, SourceStream):
-                run.add_stream(item)
-            else:
-                run.add_frame(item)
-            if progress is not None and count % _TELL_EVERY == 0:
-                progress(*source.progress())
-        run.finish()
+        run = _Import(writer, source, codec, meta["import"], leftover)
+        try:
+            run.add_all(progress)
+        except KeyboardInterrupt:
+            writer.write_closed()
+            writer.detach()
+            raise
         summary = writer.finalize()
+    if leftover is not None:
+        leftover.path.unlink()
     if progress is not None:
         progress(*source.progress())
     return ImportReport(summary, choice, run.streams, source.damage, source.notes)
 
 
+def _choose_window(source: Source, window: str | int, leftover: Leftover | None) -> WindowChoice:
+    if leftover is not None:
+        return WindowChoice(leftover.window_ns, "window of the import that was interrupted")
+    if window == "auto":
+        return choose_window(source.survey())
+    return WindowChoice(duration_ns(window, what="window"), "window as asked for")
+
+
 class _Import:
     """The state of one import: stream ids, frame counts, and the envelopes that wait for their frame."""
 
-    def __init__(self, writer: HyperframeWriter, source: Source, codec: str, meta: dict[str, Any]) -> None:
+    def __init__(
+        self, writer: HyperframeWriter, source: Source, codec: str, meta: dict[str, Any], leftover: Leftover | None
+    ) -> None:
         self._writer = writer
+        self._leftover = leftover
         self._source = source
         self._codec = codec
         self._meta = meta
@@ -92,12 +104,26 @@ class _Import:
         self._counts: dict[str, int] = {}
         self._envelopes: list[bytes] = []
         self._envelope_bytes = 0
+        self._batches = 0
         self._newest_ns = 0
         self.streams: dict[str, dict[str, Any]] = {}
 
+    def add_all(self, progress: Progress | None) -> None:
+        """Everything of the source, after what an interrupted import has of it."""
+        if self._leftover is not None:
+            self._leftover.copy_into(self._writer)
+        for count, item in enumerate(self._source.items()):
+            if isinstance(item, SourceStream):
+                self.add_stream(item)
+            else:
+                self.add_frame(item)
+            if progress is not None and count % _TELL_EVERY == 0:
+                progress(*self._source.progress())
+        self.finish()
+
     def add_stream(self, stream: SourceStream) -> None:
         """Declare a stream; what cannot be in the stream table goes into META."""
-        self._ids[stream.name] = self._writer.add_stream(
+        self._declare(
             stream.name, kind=stream.kind, encoding=stream.encoding, dtype=stream.dtype, shape=stream.shape,
             rate_hz=stream.rate_hz, clock=stream.clock, codec=self._codec_for(stream), packed=stream.packed,
             calibration=stream.calibration,
@@ -117,12 +143,27 @@ class _Import:
             return
         number = self._counts[frame.stream]
         self._counts[frame.stream] = number + 1
-        receive_ns = frame.receive_ns if 0 <= frame.receive_ns <= MAX_TIMESTAMP_NS else 0
-        duration = frame.duration_ns if 0 <= frame.duration_ns <= _MAX_DURATION_NS else 0
         stream_id = self._ids[frame.stream]
-        self._writer.append(stream_id, frame.timestamp_ns, frame.data, receive_ns=receive_ns, duration_ns=duration)
+        if self._is_new(stream_id, number):
+            self._append(frame, stream_id, number)
         if frame.wrapping is not None:
             self._wrap(Envelope(stream_id, number, *frame.wrapping), frame.timestamp_ns)
+
+    def _append(self, frame: SourceFrame, stream_id: int, number: int) -> None:
+        receive_ns = frame.receive_ns if 0 <= frame.receive_ns <= MAX_TIMESTAMP_NS else 0
+        duration = frame.duration_ns if 0 <= frame.duration_ns <= _MAX_DURATION_NS else 0
+        self._writer.append(
+            stream_id, frame.timestamp_ns, frame.data,
+            receive_ns=receive_ns, duration_ns=duration, stream_index=number,
+        )  # fmt: skip
+
+    def _is_new(self, stream_id: int, number: int) -> bool:
+        return self._leftover is None or not self._leftover.has(stream_id, number)
+
+    def _declare(self, name: str, **about: Any) -> None:
+        self._ids[name] = self._writer.add_stream(name, **about)
+        if self._leftover is not None:
+            self._leftover.check_stream(self._ids[name], name)
 
     def finish(self) -> None:
         """Write the last envelopes and the facts of the import."""
@@ -147,9 +188,7 @@ class _Import:
 
     def _wrap(self, envelope: Envelope, timestamp_ns: int) -> None:
         if ENVELOPE_STREAM not in self._ids:
-            self._ids[ENVELOPE_STREAM] = self._writer.add_stream(
-                ENVELOPE_STREAM, kind="envelopes", encoding=ENVELOPE_ENCODING, clock="host", codec="zstd"
-            )
+            self._declare(ENVELOPE_STREAM, kind="envelopes", encoding=ENVELOPE_ENCODING, clock="host", codec="zstd")
         record = envelope.to_bytes()
         self._envelopes.append(record)
         self._newest_ns = max(self._newest_ns, timestamp_ns)
@@ -158,10 +197,15 @@ class _Import:
             self._flush_envelopes()
 
     def _flush_envelopes(self) -> None:
-        if self._envelopes:
-            self._writer.append(self._ids[ENVELOPE_STREAM], self._newest_ns, b"".join(self._envelopes))
-            self._envelopes.clear()
-            self._envelope_bytes = 0
+        if not self._envelopes:
+            return
+        stream_id = self._ids[ENVELOPE_STREAM]
+        if self._is_new(stream_id, self._batches):
+            data = b"".join(self._envelopes)
+            self._writer.append(stream_id, self._newest_ns, data, stream_index=self._batches)
+        self._batches += 1
+        self._envelopes.clear()
+        self._envelope_bytes = 0
 
     def _write_meta(self) -> None:
         self._meta["streams"] = self.streams
