@@ -11,9 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -24,6 +22,7 @@ import numpy as np
 from mcap.writer import CompressionType
 from mcap.writer import Writer as McapWriter
 
+from machine import machine
 from trainload.recording.part import keep_tmp
 from trainload.recording.writer import HyperframeWriter
 from trainload.storage.atomic import AtomicFile
@@ -149,10 +148,8 @@ def main() -> None:
         rows = [
             measure(Path(folder), frames, codec, sync, options.rounds) for codec in CODECS for sync in (True, False)
         ]
-    facts = {
-        "command": " ".join(sys.argv), "machine": platform.platform(), "cpus": os.cpu_count(),
-        "payload_mb": round(sum(len(frame.data) for frame in frames) / 1e6), "frames": len(frames), "rows": rows,
-    }  # fmt: skip
+    payload_mb = round(sum(len(frame.data) for frame in frames) / 1e6)
+    facts = {**machine(), "payload_mb": payload_mb, "frames": len(frames), "rows": rows}
     print(json.dumps(facts, indent=1))
 
 
