@@ -12,11 +12,13 @@ import numpy as np
 import pytest
 
 import trainload as tl
+from trainload.aligning.recording import RecordingTimes
 from trainload.errors import UsageError
+from trainload.importers.columns import Column, ColumnSource
 from trainload.importers.mcap import McapSource
 from trainload.importers.resume import FrameSet
 from trainload.importers.run import import_recording
-from trainload.importers.source import SourceFrame
+from trainload.importers.source import SourceFrame, SourceStream
 
 mcap_writer = pytest.importorskip("mcap.writer")
 MS = 1_000_000
@@ -91,6 +93,31 @@ def test_windows_that_were_committed_are_not_imported_again(tmp_path, monkeypatc
     monkeypatch.setattr(HyperframeWriter, "append", lambda *a, **k: (appended.append(a[2]), real(*a, **k))[1])
     import_recording(McapSource(source), out, resume=True)
     assert 100 < len(appended) < 200
+
+
+def test_packed_samples_are_neither_lost_nor_repeated(tmp_path):
+    def columns(stop_after: int) -> ColumnSource:
+        rows, calls = np.arange(1000.0), []
+
+        def load(index: int) -> bytes:
+            calls.append(index)
+            if len(calls) == stop_after:
+                raise KeyboardInterrupt
+            return rows[index].tobytes()
+
+        imu = SourceStream("imu", "imu", dtype=rows.dtype, packed=True)
+        camera = SourceStream("camera", "camera", "jpeg")
+        times = np.arange(1000) * 5 * MS
+        return ColumnSource([Column(imu, times, load), Column(camera, times[::10] + MS, lambda k: b"%d" % k)])
+
+    out = tmp_path / "drive.hfr"
+    with pytest.raises(KeyboardInterrupt):
+        import_recording(columns(700), out)
+    import_recording(columns(0), out, resume=True)
+    import_recording(columns(0), tmp_path / "whole.hfr")
+    assert frames_of(out) == frames_of(tmp_path / "whole.hfr")
+    with tl.open(out) as drive:
+        assert RecordingTimes(drive).values("imu").tolist() == list(range(1000))
 
 
 def test_a_killed_import_is_resumed(tmp_path):

@@ -47,6 +47,7 @@ class Leftover:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.frames: dict[int, FrameSet] = {}
+        self.end_ns = -1  # the end of the last window copied
         self.streams: dict[int, StreamInfo] = {}
         self.meta: dict[str, Any] = {}
         with FileSource(path) as file:
@@ -57,8 +58,6 @@ class Leftover:
             self.window_ns = header.window_ns
             for record in _whole_records(file):
                 self._read_tables(record, file.path)
-        if any(info.packed for info in self.streams.values()):
-            raise UsageError(f"an import with packed streams starts anew; remove {path}")
 
     @staticmethod
     def of(out: str | os.PathLike[str]) -> Leftover | None:
@@ -83,18 +82,24 @@ class Leftover:
                 if frames is None:
                     return
                 writer.part.write_window(record.head.start_ns, record.head.end_ns, frames)
+                self.end_ns = record.head.end_ns
                 for frame in frames:
                     self.frames.setdefault(frame.stream_id, FrameSet()).add(frame.stream_index)
 
-    def has(self, stream_id: int, number: int) -> bool:
-        """True where that frame was copied."""
+    def has(self, stream_id: int, number: int, timestamp_ns: int) -> bool:
+        """True where that frame was copied. Packed samples come in time order, so their time decides."""
+        info = self.streams.get(stream_id)
+        if info is not None and info.packed:
+            return timestamp_ns <= self.end_ns
         return stream_id in self.frames and number in self.frames[stream_id]
 
-    def check_stream(self, stream_id: int, name: str) -> None:
-        """Raise UsageError where the interrupted import knew another stream under that id."""
+    def take_up(self, writer: HyperframeWriter, stream_id: int, name: str) -> None:
+        """Go on with a stream of that id. Raises UsageError where the interrupted import knew it by another name."""
         known = self.streams.get(stream_id)
         if known is not None and known.name != name:
             raise UsageError(f"{self.path} was made from another source: its stream {known.name!r} is {name!r} here")
+        if stream_id in self.frames:
+            writer.continue_from(stream_id, self.frames[stream_id].below)
 
     def _read_tables(self, record: WindowRecord, path: str) -> None:
         for tag, body in record.sections:

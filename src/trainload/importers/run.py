@@ -144,7 +144,7 @@ class _Import:
         number = self._counts[frame.stream]
         self._counts[frame.stream] = number + 1
         stream_id = self._ids[frame.stream]
-        if self._is_new(stream_id, number):
+        if self._is_new(stream_id, number, frame.timestamp_ns):
             self._append(frame, stream_id, number)
         if frame.wrapping is not None:
             self._wrap(Envelope(stream_id, number, *frame.wrapping), frame.timestamp_ns)
@@ -157,13 +157,13 @@ class _Import:
             receive_ns=receive_ns, duration_ns=duration, stream_index=number,
         )  # fmt: skip
 
-    def _is_new(self, stream_id: int, number: int) -> bool:
-        return self._leftover is None or not self._leftover.has(stream_id, number)
+    def _is_new(self, stream_id: int, number: int, timestamp_ns: int) -> bool:
+        return self._leftover is None or not self._leftover.has(stream_id, number, timestamp_ns)
 
     def _declare(self, name: str, **about: Any) -> None:
         self._ids[name] = self._writer.add_stream(name, **about)
         if self._leftover is not None:
-            self._leftover.check_stream(self._ids[name], name)
+            self._leftover.take_up(self._writer, self._ids[name], name)
 
     def finish(self) -> None:
         """Write the last envelopes and the facts of the import."""
@@ -200,7 +200,7 @@ class _Import:
         if not self._envelopes:
             return
         stream_id = self._ids[ENVELOPE_STREAM]
-        if self._is_new(stream_id, self._batches):
+        if self._is_new(stream_id, self._batches, self._newest_ns):
             data = b"".join(self._envelopes)
             self._writer.append(stream_id, self._newest_ns, data, stream_index=self._batches)
         self._batches += 1

@@ -100,6 +100,10 @@ class HyperframeWriter:
         self.part.set_streams(self._streams.infos)
         return stream.info.id
 
+    def continue_from(self, stream: int | str, next_index: int) -> None:
+        """Set the number of the stream's next frame, or payload where packed, to take a recording up again."""
+        self._streams.find(stream).next_index = next_index
+
     def append(
         self,
         stream: int | str,
