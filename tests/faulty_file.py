@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -67,3 +68,25 @@ class FaultyFile(AtomicFile):
         if capacity is not None and offset + len(data) > capacity:
             super().write_at(offset, data[: max(0, capacity - offset)])
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+class VolatileFile(AtomicFile):
+    """A file on a disk with a cache: what was written since the last sync may or may not outlive a power cut."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, keep=True)
+        self.synced = b""
+
+    def sync(self) -> None:
+        super().sync()
+        self.synced = self.tmp_path.read_bytes()
+
+    def after_power_cut(self, rng: random.Random) -> bytes:
+        """What the disk may hold: the synced bytes, and of all later ones any pages of 4 KiB, up to any length."""
+        written = self.tmp_path.read_bytes()
+        size = rng.randint(len(self.synced), len(written))
+        pages = []
+        for at in range(0, size, 4096):
+            old = self.synced[at : at + 4096].ljust(min(4096, size - at), b"\0")
+            pages.append(rng.choice((old, written[at : at + 4096][: len(old)])))
+        return b"".join(pages)

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from faulty_file import VolatileFile
 from opened_recording import OpenedRecording
 from published_writer import PublishedWriter
 from trainload import FormatError, UsageError
@@ -188,6 +189,39 @@ def test_every_truncation_gives_the_whole_windows_before_it(tmp_path: Path, keep
 
 def frames_end(record: WindowRecord) -> int:
     return max(offset + size for _, _, _, _, offset, size, _ in record.entries.tolist())
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_power_cut_takes_no_window_that_was_synced(tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    files: list[VolatileFile] = []
+
+    def open_file(path: Path) -> VolatileFile:
+        files.append(VolatileFile(path))
+        return files[0]
+
+    writer = HyperframeWriter(tmp_path / "a.hfr", window=100, lateness=0, open_file=open_file)
+    writer.add_stream("a", codec="lz4")
+    sizes = [rng.choice((10, 500, 9000)) for _ in range(rng.randint(2, 60))]
+    safe = 0
+    for n, size in enumerate(sizes):
+        writer.append("a", n * 60, rng.randbytes(size // 2) + bytes(size // 2))
+        if rng.random() < 0.1:
+            safe = writer.sync()
+    told = [(n * 60, size) for n, size in enumerate(sizes)]
+    if rng.random() < 0.3:
+        writer.flush()  # and the cut comes before the index is written
+    (tmp_path / "cut").write_bytes(files[0].after_power_cut(rng))
+    writer.detach()
+    try:
+        report = recover(tmp_path / "cut", tmp_path / "b.hfr")
+    except FormatError:
+        assert safe == 0
+        return
+    after = OpenedRecording(tmp_path / "b.hfr")
+    found = [(time, len(data)) for time, data in after.frames("a")]
+    assert report.windows >= safe and set(found) <= set(told)
+    assert found[: 2 * safe] == told[: 2 * safe]
 
 
 def test_a_damaged_frame_is_left_out_and_named(tmp_path: Path) -> None:
