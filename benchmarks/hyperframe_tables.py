@@ -4,8 +4,8 @@ usage: hyperframe_tables.py --sweeps FOLDER [--imu CSV] [--seconds 10] [--rounds
 writes hyperframe_tables.json
 
 FOLDER holds Velodyne sweeps (*.bin, float32 x y z intensity, found in all subfolders), used again and again at 10 Hz;
-CSV is an EuRoC imu0/data.csv at 200 Hz, used likewise: a composite, no recording. Write: with the product's syncs. Read:
-every window, unpacked, checksums compared, from the page cache. Cold: the page cache is told to forget the file first.
+CSV is an EuRoC imu0/data.csv at 200 Hz, used likewise: a composite, no recording. Write: with the product's syncs.
+Read: every window, unpacked, checksums compared, from the page cache. Cold: the page cache is told to forget the file.
 """
 
 from __future__ import annotations
@@ -72,9 +72,11 @@ def codec_table(folder: Path, sweeps: Path, imu: Path | None, seconds: int, roun
         write_s = time.perf_counter() - begin
         reader = HyperframeReader(path)
         payload = sum(len(frame.data) for frame in reader.frames())
-        read_s = statistics.median(_timed(lambda r=reader: sum(len(f.data) for f in r.frames())) for _ in range(rounds))
-        rows.append({"codec": codec, "shuffle": shuffle, "payload_bytes": payload, "write_mb_s": payload / write_s / 1e6,
-                     "size_percent": 100 * path.stat().st_size / payload, "read_mb_s": payload / read_s / 1e6})  # fmt: skip
+        reads = [_timed(lambda r=reader: sum(len(f.data) for f in r.frames())) for _ in range(rounds)]
+        rows.append({
+            "codec": codec, "shuffle": shuffle, "payload_bytes": payload, "write_mb_s": payload / write_s / 1e6,
+            "size_percent": 100 * path.stat().st_size / payload, "read_mb_s": payload / statistics.median(reads) / 1e6,
+        })  # fmt: skip
     return rows
 
 
@@ -106,7 +108,8 @@ def opening(folder: Path, rounds: int) -> dict[str, Any]:
     path.unlink()
     return {"frames": 1_000_000, "index_bytes": size, "bare_read_ms": statistics.median(bare) * 1e3,
             "open_ms": statistics.median(ours) * 1e3,
-            "ratio": statistics.median(our / b for our, b in zip(ours, bare)), "limit": 3}  # fmt: skip
+            "ratio": statistics.median(our / b for our, b in zip(ours, bare)),
+            "ratio_of_best": min(ours) / min(bare), "limit": 3}  # fmt: skip
 
 
 def cold(folder: Path, rounds: int) -> dict[str, Any]:
@@ -167,9 +170,8 @@ def to_text(report: dict[str, Any]) -> str:
         lines.append(f"{row['codec']:8} {row['shuffle']!s:8} {row['write_mb_s']:10.0f} {row['size_percent']:8.1f} "
                      f"{row['read_mb_s']:10.0f}")  # fmt: skip
     opened, disk, cost = report["opening"], report["cold"], report["import"]
-    lines.append(
-        f"a million frames open in {opened['open_ms']:.1f} ms, {opened['ratio']:.2f} x the bare read (limit 3)"
-    )
+    lines.append(f"a million frames open in {opened['open_ms']:.1f} ms, {opened['ratio']:.2f} x the bare read, "
+                 f"{opened['ratio_of_best']:.2f} x best against best (limit 3)")  # fmt: skip
     lines.append(f"cold: windows in order {disk['windows_in_order_mb_s']:.0f} MB/s, windows at random "
                  f"{disk['windows_random_mb_s']:.0f}, frames at random {disk['frames_random_mb_s']:.0f}")  # fmt: skip
     lines.append(f"import trainload costs {cost['ratio']:.2f} x import numpy (limit 2)")
