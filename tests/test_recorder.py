@@ -347,6 +347,16 @@ def test_statistics_while_it_runs(tmp_path: Path) -> None:
     assert recorder.stats().committed_windows <= recorder.stats().windows == 10
 
 
+def test_what_the_sensors_lost_shows_while_it_runs(tmp_path: Path) -> None:
+    with Recorder(tmp_path / "a.hfr") as recorder:
+        recorder.add_stream("a")
+        recorder.add_stream("imu", dtype="<u4", packed=True)
+        for number in (7, 8, 11, 10, 12):
+            recorder.write("a", number, b"x", stream_index=number)
+            recorder.write("imu", number, np.uint32(0), stream_index=number)
+        assert [stream.lost for stream in recorder.stats().streams] == [2, 2]
+
+
 def test_every_drop_is_in_the_summary(tmp_path: Path) -> None:
     file = fill(tmp_path, "drop_newest", 30)
     assert file.drops == [Drop(0, "drop_newest", 30 - len(file.rows("a")), file.drops[0].bytes)]

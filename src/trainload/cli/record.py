@@ -85,12 +85,12 @@ def _table(stats: RecorderStats) -> Table:
         f"{stats.committed_windows:,} of {stats.windows:,} windows safe, queue {stats.queue_bytes / 1e6:.1f} MB"
     )
     table.add_column("stream")
-    for title in ("frames", "Hz", "MB", "dropped", "late"):
+    for title in ("frames", "Hz", "MB", "lost", "dropped", "late"):
         table.add_column(title, justify="right")
     for stream in stats.streams:
         table.add_row(
             stream.name, f"{stream.frames:,}", f"{stream.rate_hz:.1f}", f"{stream.bytes / 1e6:.1f}",
-            f"{stream.dropped:,}", f"{stream.late:,}",
+            f"{stream.lost:,}", f"{stream.dropped:,}", f"{stream.late:,}",
         )  # fmt: skip
     return table
 
@@ -101,7 +101,8 @@ def _facts(summary: RecordSummary, stats: RecorderStats) -> dict[str, object]:
         "drops": [asdict(drop) for drop in summary.drops],
         "seconds": round(stats.seconds, 3),
         "streams": {
-            s.name: {"frames": s.frames, "bytes": s.bytes, "late": s.late, "dropped": s.dropped} for s in stats.streams
+            s.name: {"frames": s.frames, "bytes": s.bytes, "lost": s.lost, "dropped": s.dropped, "late": s.late}
+            for s in stats.streams
         },
         "warnings": list(summary.warnings),
     }
@@ -111,8 +112,8 @@ def _show(summary: RecordSummary, stats: RecorderStats) -> None:
     console = Console(highlight=False, markup=False)
     for stream in stats.streams:
         console.print(
-            f"{stream.name}: {stream.frames:,} frames, {stream.bytes / 1e6:.1f} MB, {stream.dropped:,} dropped, "
-            f"{stream.late:,} late", soft_wrap=True,
+            f"{stream.name}: {stream.frames:,} frames, {stream.bytes / 1e6:.1f} MB, {stream.lost:,} lost by the "
+            f"sensor, {stream.dropped:,} dropped, {stream.late:,} late", soft_wrap=True,
         )  # fmt: skip
     for part in summary.parts:
         console.print(

@@ -54,6 +54,8 @@ def pending_frame(
     ):
         _check_payload(stream, len(data))
         timestamp_ns, number, receive_ns, duration_ns = _whole_numbers(timestamp_ns, number, receive_ns, duration_ns)
+    if stream_index is not None:
+        stream.note_sensor_index(number)
     if not stream.sample_bytes:
         stream.next_index = number + 1
     flags = stream.flags | KEY_FRAME if key_frame else stream.flags

@@ -148,7 +148,9 @@ class Recorder:
             queue_bytes=self._queue.size_bytes, queue_frames=self._queue.frames, windows=part.windows,
             committed_windows=part.synced_windows, parts=len(self._writer.parts), file_bytes=part.size,
             streams=tuple(
-                StreamStats(s.info.name, s.frames, s.bytes, rates[s.info.name], s.late, dropped.get(s.info.id, 0))
+                StreamStats(
+                    s.info.name, s.frames, s.bytes, rates[s.info.name], s.late, s.lost, dropped.get(s.info.id, 0)
+                )
                 for s in streams
             ),
         )  # fmt: skip

@@ -11,13 +11,18 @@ RATE_SPAN_S = 2.0  # rates are means over about this long
 
 @dataclass(frozen=True, slots=True)
 class StreamStats:
-    """One stream: frames and payload bytes taken, frames per second of late, frames late, frames dropped."""
+    """One stream: frames and payload bytes taken, and frames per second of late.
+
+    late: frames that came after their window was written. lost: frames missing from the sensor's own numbers. dropped:
+    frames that the full queue refused.
+    """
 
     name: str
     frames: int
     bytes: int
     rate_hz: float
     late: int
+    lost: int
     dropped: int
 
 

@@ -62,6 +62,14 @@ class OpenStream:
     frames: int = 0
     bytes: int = 0
     late: int = 0
+    lost: int = 0  # numbers that the sensor left out
+    sensor_index: int | None = None  # the number that the sensor should give next
+
+    def note_sensor_index(self, number: int) -> None:
+        """Count what is missing before the sensor's own frame number `number`."""
+        if self.sensor_index is not None and number > self.sensor_index:
+            self.lost += number - self.sensor_index
+        self.sensor_index = max(number + 1, self.sensor_index or 0)
 
 
 class StreamSet:
