@@ -11,7 +11,8 @@ import typer
 from rich.console import Console
 
 from trainload.cli.app import app
-from trainload.cli.spans import FromOption, StreamOption, ToOption, progress_bar, span_ns
+from trainload.cli.progress import progress_bar
+from trainload.cli.spans import FromOption, StreamOption, ToOption, span_ns
 from trainload.errors import UsageError
 from trainload.exporters.folder import extract as extract_to
 from trainload.exporters.frames import extract_frames

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from trainload.cli.app import app
-from trainload.cli.spans import progress_bar
+from trainload.cli.progress import progress_bar
 from trainload.exporters.merge import merge_recordings
 from trainload.reading.hyperframe import HyperframeReader
 

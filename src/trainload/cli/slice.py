@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from trainload.cli.app import app
-from trainload.cli.spans import FromOption, StreamOption, ToOption, progress_bar, span_ns
+from trainload.cli.progress import progress_bar
+from trainload.cli.spans import FromOption, StreamOption, ToOption, span_ns
 from trainload.exporters.slice import slice_recording
 from trainload.reading.hyperframe import HyperframeReader
 

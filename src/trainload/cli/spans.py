@@ -1,14 +1,10 @@
-"""What the verbs on recordings share: the options for a span of time and for streams, and the progress bar."""
+"""What the verbs on recordings share: the options for a span of time and for streams."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import Progress
 
 from trainload.formats.durations import duration_ns
 from trainload.reading.hyperframe import HyperframeReader
@@ -33,15 +29,3 @@ def _time_ns(drive: HyperframeReader, text: str | None, what: str) -> int | None
     if text.isascii() and text.isdigit():
         return int(text)
     return drive.start_ns + duration_ns(text, what=what)
-
-
-@contextmanager
-def progress_bar(what: str) -> Iterator[Callable[[int, int], None] | None]:
-    """Called with (done, in all), on stderr; None where stderr is no terminal."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield None
-        return
-    with Progress(console=console, transient=True) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)

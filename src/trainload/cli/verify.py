@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from trainload.cli.app import app
+from trainload.cli.progress import progress_bar
 from trainload.imaging.whole import decode_whole
 from trainload.reading.findings import Report
 from trainload.reading.verify import verify as verify_files
-from trainload.reading.verify_dts import Progress as OnProgress
 
 MAX_SHOWN = 50  # findings on a terminal; --json shows all
 
@@ -31,7 +28,7 @@ def verify(
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON on stdout.")] = False,
 ) -> None:
     """Check headers, CRCs, offsets and labels; say which block, sample, source and bytes are damaged."""
-    with _progress_bar() as progress:
+    with progress_bar("verifying") as progress:
         report = verify_files(
             paths, decode=decode_whole, decode_all=decode, jobs=jobs or os.cpu_count() or 1, progress=progress
         )
@@ -41,19 +38,6 @@ def verify(
         _show(report)
     if not report.good:
         raise typer.Exit(1)
-
-
-@contextmanager
-def _progress_bar() -> Iterator[OnProgress | None]:
-    """Called with (blocks done, blocks in all), on stderr; None where stderr is no terminal."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield None
-        return
-    columns = (TextColumn("verifying"), BarColumn(), MofNCompleteColumn(), TextColumn("blocks"), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("verify", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def _show(report: Report) -> None:
