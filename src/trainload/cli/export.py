@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from trainload.cli.app import app
-from trainload.cli.spans import progress_bar
+from trainload.cli.progress import progress_bar
 from trainload.errors import UsageError
 from trainload.exporters.mcap import export_mcap
 from trainload.exporters.rerun import export_rerun

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from trainload.cli.app import app
-from trainload.cli.spans import progress_bar
+from trainload.cli.progress import progress_bar
 from trainload.errors import UsageError
 from trainload.importers.formats import FORMATS, open_source
 from trainload.importers.run import ImportReport, import_recording
