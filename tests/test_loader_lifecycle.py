@@ -21,6 +21,7 @@ import pytest
 import trainload as tl
 from loading_data import jpegs, write_dts
 
+needs_proc = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="no /proc to see memory in")
 OPS = [tl.RandomResizedCrop(16), tl.RandomHorizontalFlip()]
 
 
@@ -92,6 +93,7 @@ def test_closing_twice_is_fine_and_a_closed_loader_says_so(path):
         iter(loader)
 
 
+@needs_proc
 @pytest.mark.parametrize("mode", ["fully", "partial"])
 def test_a_thousand_abandoned_iterators_leave_nothing(path, mode):
     loader = loader_of(path, mode=mode, io_workers=1, prefetch_factor=1)
