@@ -85,6 +85,26 @@ def test_mutated_pictures_give_a_picture_or_a_reason() -> None:
     assert np.array_equal(one.run(GOOD)[0], expected)
 
 
+def test_mutated_pictures_have_pillows_verdict_and_pillows_pixels() -> None:
+    rng = np.random.default_rng(5)
+    decoded = 0
+    for encoded in seeds_of_fuzzing():
+        for _ in range(250):
+            damaged = mutated(encoded, rng)
+            try:
+                expected = np.asarray(Image.open(io.BytesIO(damaged), formats=("JPEG",)).convert("RGB"))
+            except (OSError, SyntaxError, ValueError):
+                expected = None
+            try:
+                pixels = _core.decode_jpeg(np.frombuffer(damaged, np.uint8))
+            except ValueError:
+                continue  # corrupt, or left to Pillow
+            decoded += 1
+            assert expected is not None
+            assert np.array_equal(pixels, expected)
+    assert decoded > 200
+
+
 def test_a_good_picture_after_a_bad_one_is_the_same_as_without_it(shared: Path) -> None:
     expected = OneByOne().run(GOOD)[0]
     one = OneByOne()

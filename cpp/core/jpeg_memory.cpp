@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <new>
 
+#include "core/jpeg_huffman.h"
+
 namespace trainload {
 namespace {
 
@@ -12,7 +14,7 @@ constexpr std::size_t kFirstChunk = std::size_t{1} << 20;
 constexpr std::size_t kLimit = std::size_t{1} << 30;
 
 JpegMemory& memory_of(j_common_ptr decoder) {
-    return *static_cast<JpegMemory*>(decoder->client_data);
+    return *static_cast<JpegClient*>(decoder->client_data)->memory;
 }
 
 [[noreturn]] void fail(j_common_ptr decoder) {
@@ -50,7 +52,6 @@ JBLOCKARRAY allocate_blocks(j_common_ptr decoder, int, JDIMENSION blocks, JDIMEN
 }  // namespace
 
 void JpegMemory::install(jpeg_decompress_struct& decoder) {
-    decoder.client_data = this;
     decoder.mem->alloc_small = allocate;
     decoder.mem->alloc_large = allocate;
     decoder.mem->alloc_sarray = allocate_samples;

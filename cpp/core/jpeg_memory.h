@@ -16,8 +16,9 @@ class JpegMemory {
     JpegMemory(const JpegMemory&) = delete;
     JpegMemory& operator=(const JpegMemory&) = delete;
 
-    // Puts this memory behind a decompress object that has just been created; it must outlive the object.
-    void install(jpeg_decompress_struct& decoder);
+    // Puts this memory behind a decompress object that has just been created and whose client_data is a JpegClient; it
+    // must outlive the object.
+    static void install(jpeg_decompress_struct& decoder);
 
     // Takes everything back that was handed out since the last call; also the Huffman and quantisation tables, so that
     // no picture can see those of the one before.

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "core/jpeg_huffman.h"
 #include "core/jpeg_memory.h"
 
 namespace trainload {
@@ -70,6 +71,9 @@ bool is_ours(const jpeg_decompress_struct& decoder, const JpegHeader& header) {
            static_cast<int>(decoder.image_height) == header.height;
 }
 
+// fast: with our own Huffman decoding. to_the_end: all rows are asked for, and what follows them is read too.
+enum class Way { fast, by_libjpeg, to_the_end };
+
 }  // namespace
 
 struct RegionDecoder::State {
@@ -77,10 +81,12 @@ struct RegionDecoder::State {
     ErrorManager errors{};
     jpeg_source_mgr source{};
     JpegMemory memory;
+    HuffmanDecoder huffman;
+    JpegClient client{&memory, &huffman};
     std::vector<std::uint8_t> lines;
     bool has_all_rows = false;  // an error comes after the last row
 
-    Verdict run(Bytes jpeg, const JpegHeader& header, Box region, int denominator, RowSink& sink);
+    Verdict attempt(Bytes jpeg, const JpegHeader& header, Box region, int denominator, RowSink& sink, Way way);
     void hand_over(Box region, RowSink& sink);
 };
 
@@ -91,7 +97,8 @@ RegionDecoder::RegionDecoder() : state_(std::make_unique<State>()) {
     state_->errors.base.emit_message = on_message;
     if (setjmp(state_->errors.jump) != 0) throw std::bad_alloc();
     jpeg_create_decompress(&decoder);
-    state_->memory.install(decoder);
+    decoder.client_data = &state_->client;
+    JpegMemory::install(decoder);
     state_->source.init_source = do_nothing;
     state_->source.term_source = do_nothing;
     state_->source.fill_input_buffer = on_end_of_bytes;
@@ -115,17 +122,23 @@ bool is_decodable(const JpegHeader& header) {
 }
 
 Verdict RegionDecoder::decode(Bytes jpeg, const JpegHeader& header, Box region, int denominator, RowSink& sink) {
-    // Pillow refuses a truncated picture wherever the cut lies, so this does, even if the region lies before it.
-    if (!header.ends_with_eoi && !has_end_marker(jpeg, header.scan_offset)) {
-        NoSink nobody;
-        const Verdict whole = state_->run(jpeg, header, {0, 0, header.width, header.height}, 1, nobody);
-        if (whole != Verdict::good) return whole;
+    State& state = *state_;
+    if (header.ends_with_eoi || has_end_marker(jpeg, header.scan_offset)) {
+        const Verdict verdict = state.attempt(jpeg, header, region, denominator, sink, Way::fast);
+        if (!state.huffman.gave_up()) return verdict;
     }
-    return state_->run(jpeg, header, region, denominator, sink);
+    // Truncated or damaged: refused if Pillow refuses the whole picture, wherever the region lies.
+    NoSink nobody;
+    const Box all{0, 0, header.width, header.height};
+    const Verdict verdict = state.attempt(jpeg, header, all, 1, nobody, Way::to_the_end);
+    if (verdict != Verdict::good) return verdict;
+    return state.attempt(jpeg, header, region, denominator, sink, Way::by_libjpeg);
 }
 
 // No object with a destructor may live in this frame: libjpeg's errors jump out of it.
-Verdict RegionDecoder::State::run(Bytes jpeg, const JpegHeader& header, Box region, int denominator, RowSink& sink) {
+Verdict RegionDecoder::State::attempt(Bytes jpeg, const JpegHeader& header, Box region, int denominator, RowSink& sink,
+                                      Way way) {
+    huffman.forget();
     if (setjmp(errors.jump) != 0) {
         jpeg_abort_decompress(&decoder);
         memory.reset(decoder);
@@ -141,13 +154,14 @@ Verdict RegionDecoder::State::run(Bytes jpeg, const JpegHeader& header, Box regi
         decoder.scale_num = 1;
         decoder.scale_denom = static_cast<unsigned>(denominator);
         jpeg_start_decompress(&decoder);
+        if (way == Way::fast) huffman.attach(decoder);
     }
     const bool decodes = ours && !is_smoothed(decoder);
     if (decodes) {
         hand_over(region, sink);
         // Pillow reads on to the end marker, refuses what it cannot read and lets pass that there is no more.
-        has_all_rows = decoder.output_scanline == decoder.output_height;
-        if (has_all_rows && !header.ends_with_eoi) jpeg_finish_decompress(&decoder);
+        has_all_rows = way == Way::to_the_end;
+        if (has_all_rows) jpeg_finish_decompress(&decoder);
     } else {
         std::strcpy(errors.message, "a kind of JPEG that is left to Pillow");
     }
@@ -161,6 +175,8 @@ void RegionDecoder::State::hand_over(Box region, RowSink& sink) {
     JDIMENSION width =
         std::min(static_cast<JDIMENSION>(region.x + region.width + kMargin), decoder.output_width) - left;
     if (width < decoder.output_width) jpeg_crop_scanline(&decoder, &left, &width);
+    const auto mcu_width = static_cast<JDIMENSION>(decoder.max_h_samp_factor * decoder.min_DCT_scaled_size);
+    huffman.set_columns(static_cast<int>(left / mcu_width), static_cast<int>((left + width - 1) / mcu_width) + 1);
     const std::size_t stride = static_cast<std::size_t>(decoder.output_width) * kBytesPerPixel + kPadding;
     if (lines.size() < stride * RowSink::kMaxRows) lines.resize(stride * RowSink::kMaxRows);
     std::array<JSAMPROW, RowSink::kMaxRows> starts;
