@@ -73,6 +73,15 @@ def test_residuals_without_a_trend_are_not_unwrapped_into_one():
     assert abs(camera.drift_ppm) < 5
 
 
+def test_rates_that_do_not_divide_evenly_are_no_drift():
+    streams = tl.ArrayStreams()
+    streams.add("pose", np.arange(1200) * 50 * MS)
+    streams.add("imu", (np.arange(6300) * S / 104.3).astype(np.int64))
+    [imu] = tl.align(streams, to="pose").report().streams
+    assert not imu.unwrapped
+    assert abs(imu.drift_ppm) < 20
+
+
 def test_statistics_are_those_of_numpy_and_the_worst_come_first():
     streams = published_rig()
     pairs = tl.align(streams, to="lidar", using={"camera": tl.Nearest(max="10ms")})

@@ -158,6 +158,17 @@ def test_a_folder_of_folders_and_csv_files(tmp_path):
     assert report.damage.frames == 2
 
 
+def test_rows_with_text_become_json_objects(tmp_path):
+    write(tmp_path / "rig/events.csv", 'event,time\nbrake,1700000000.25\n"turn, left",1700000001.5\n')
+    _, drive = imported(tmp_path, "folder", tmp_path / "rig")
+    with drive:
+        assert json.loads(bytes(drive.read_at_index("events", 1).data)) == {
+            "event": "turn, left",
+            "time": "1700000001.5",
+        }
+        assert drive.timestamps("events").tolist() == [1_700_000_000_250_000_000, 1_700_000_001_500_000_000]
+
+
 def test_a_folder_is_host_stamped_until_someone_knows_better(tmp_path):
     write(tmp_path / "rig/gps.csv", "t [s],lat\n1.5,48\n")
     _, drive = imported(tmp_path, "folder", tmp_path / "rig")

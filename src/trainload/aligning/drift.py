@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+MAX_DRIFT_PPM = 1000.0  # crystals stay below 100; what exceeds this is no drift
+
 
 @dataclass(frozen=True, slots=True)
 class Fit:
@@ -26,7 +28,8 @@ def fit_drift(times: NDArray[np.int64], residual: NDArray[np.int64], stream_time
 
     The nearest sample of a clock that drifts changes after half a period, and the residual jumps by one: a saw-tooth,
     no line. So the fit is also tried on residuals unwrapped by the stream's median period, and that one counts where
-    it leaves less than half the spread.
+    it leaves less than half the spread and no more drift than clocks have (rates that do not divide evenly look like
+    drift of percents).
     """
     if not len(times):
         return Fit(np.nan, np.nan, np.nan, False)
@@ -39,7 +42,7 @@ def fit_drift(times: NDArray[np.int64], residual: NDArray[np.int64], stream_time
     order = np.argsort(times, kind="stable")
     unrolled = np.unwrap(residual[order].astype(np.float64), period=period)
     straight = _line(times[order], unrolled)
-    if straight.jitter_ns < plain.jitter_ns / 2:
+    if straight.jitter_ns < plain.jitter_ns / 2 and abs(straight.drift_ppm) <= MAX_DRIFT_PPM:
         return Fit(straight.offset_ns, straight.drift_ppm, straight.jitter_ns, True)
     return plain
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import shorten
 from typing import Any
 
 from rich.console import Console
@@ -21,7 +22,7 @@ def show_recording(facts: dict[str, Any], console: Console) -> None:
     for drop in facts["drops"]:
         lines.append(f"dropped {drop['frames']:,} frames of {drop['stream']}: {drop['reason']}")
     if facts["meta"]:
-        lines.append(f"meta {facts['meta']}")
+        lines.append(f"meta {shorten(str(facts['meta']), 300)}")
     for line in lines:
         console.print(line, soft_wrap=True)
 

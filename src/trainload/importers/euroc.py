@@ -5,7 +5,6 @@ Source: Burri et al., "The EuRoC micro aerial vehicle datasets", IJRR 2016. All 
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy as np
 from trainload.errors import UsageError
 from trainload.importers.asl_yaml import calibration_from_yaml
 from trainload.importers.columns import Column, ColumnSource, file_loader, file_stream, need_folder, row_loader
+from trainload.importers.csv_rows import number_rows, read_header, text_rows
 from trainload.importers.source import Damage, SourceStream
 
 _TIME_SOURCE = "data.csv, first column"
@@ -34,33 +34,22 @@ def open_euroc(path: str | Path) -> ColumnSource:
 
 
 def _column(folder: Path, damage: Damage) -> Column | None:
-    with (folder / "data.csv").open(newline="") as file:
-        lines = list(csv.reader(file))
-    header = [name.strip() for name in lines[0]] if lines else []
-    times, rows = [], []
-    for number, line in enumerate(lines[1:], 2):
-        try:
-            if len(line) != len(header):
-                raise ValueError(f"{len(line)} columns where the header has {len(header)}")
-            time, row = int(line[0]), [word.strip() for word in line[1:]]
-            rows.append(row if (folder / "data").is_dir() else [float(word) for word in row])
-            times.append(time)
-        except ValueError as error:
-            damage.add(f"{folder.name}/data.csv line {number}: {error}", frames=1)
-    if not rows:
+    table = folder / "data.csv"
+    header, first = read_header(table)
+    if not first:
         return None
     kind = next((kind for prefix, kind in _KIND.items() if folder.name.startswith(prefix)), "generic")
     calibration = calibration_from_yaml(folder / "sensor.yaml", damage)
-    stamps = np.array(times, np.int64)
     if (folder / "data").is_dir():
-        files = [folder / "data" / Path(str(row[0])).name for row in rows]
+        times, rows = text_rows(table, 0, int, damage)
+        files = [folder / "data" / Path(row[1]).name for row in rows]
         stream = file_stream(
             folder.name, files, clock="hardware", time_source=_TIME_SOURCE, kind=kind, calibration=calibration
         )
-        return Column(stream, stamps, file_loader(files))
-    dtype = np.dtype([(name.split(" [")[0], "<f8") for name in header[1:]])
+        return Column(stream, times, file_loader(files))
+    times, values = number_rows(table, 0, int, damage)
     stream = SourceStream(
-        folder.name, kind, dtype=dtype, time_source=_TIME_SOURCE, packed=True,
-        calibration={**calibration, "columns": header[1:]},
+        folder.name, kind, dtype=np.dtype([(name.split(" [")[0], "<f8") for name in header[1:]]),
+        time_source=_TIME_SOURCE, packed=True, calibration={**calibration, "columns": header[1:]},
     )  # fmt: skip
-    return Column(stream, stamps, row_loader(np.array([tuple(row) for row in rows], dtype)))
+    return Column(stream, times, row_loader(values))

@@ -2,11 +2,12 @@
 
 Names: the last run of digits, or decimal seconds, is the time (frame_1700000000123456789.png, 1305031102.175304.png).
 CSV: a header line; the time column is called time, timestamp, t or stamp, perhaps with a unit (timestamp_us, "t [s]").
+Rows of numbers become packed samples, rows with text JSON objects.
 """
 
 from __future__ import annotations
 
-import csv
+import json
 import re
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from trainload.importers.columns import (
     row_loader,
     seconds_to_ns,
 )
+from trainload.importers.csv_rows import are_numbers, number_rows, read_header, text_rows
 from trainload.importers.source import Damage, SourceStream
 
 _UNITS = {"ns": 0, "us": 3, "ms": 6, "s": 9}  # powers of ten over ns
@@ -71,32 +73,29 @@ def _files(folder: Path, unit: str | None, clock: str, damage: Damage) -> Column
 
 
 def _csv(path: Path, unit: str | None, clock: str, damage: Damage) -> Column:
-    with path.open(newline="") as file:
-        lines = csv.reader(file)
-        header = [name.strip() for name in next(lines, [])]
-        time_column = next((k for k, name in enumerate(header) if _TIME_COLUMN.fullmatch(name)), None)
-        if time_column is None:
-            raise UsageError(f"no column of {path} is called time, timestamp, stamp or t: {', '.join(header)}")
-        found = _TIME_COLUMN.fullmatch(header[time_column])
-        said = found[1].lower() if found is not None and found[1] else None
-        unit = unit or ("s" if said in ("sec", "seconds") else said)
-        names = [name for k, name in enumerate(header) if k != time_column]
-        texts, rows = [], []
-        for number, line in enumerate(lines, 2):
-            try:
-                if len(line) != len(header):
-                    raise ValueError(f"{len(line)} columns where the header has {len(header)}")
-                row = tuple(float(word) for k, word in enumerate(line) if k != time_column)
-                seconds_to_ns(line[time_column])
-                texts.append(line[time_column])
-                rows.append(row)
-            except ValueError as error:
-                damage.add(f"{path.name} line {number}: {error}", frames=1)
-    unit = unit or _guess_unit(texts)
-    dtype = np.dtype([(name or f"column_{k}", "<f8") for k, name in enumerate(names)])
+    header, first = read_header(path)
+    found = [(k, match) for k, name in enumerate(header) if (match := _TIME_COLUMN.fullmatch(name))]
+    if not found:
+        raise UsageError(f"no column of {path} is called time, timestamp, stamp or t: {', '.join(header)}")
+    time_column, match = found[0]
+    said = (match[1] or "").lower()
+    unit = unit or ("s" if said in ("sec", "seconds") else said) or _guess_unit(first[time_column : time_column + 1])
+    others = [k for k in range(len(header)) if k != time_column]
     time_source = f"column {header[time_column]!r}, {unit}"
-    stream = SourceStream(path.stem, "samples", dtype=dtype, clock=clock, time_source=time_source, packed=True)
-    return Column(stream, np.array([_ns(text, unit) for text in texts], np.int64), row_loader(np.array(rows, dtype)))
+
+    def to_ns(text: str) -> int:
+        return _ns(text, unit)
+
+    if are_numbers([first[k] for k in others if k < len(first)]):
+        times, values = number_rows(path, time_column, to_ns, damage)
+        dtype = np.dtype([(header[k] or f"column_{k}", "<f8") for k in others])
+        stream = SourceStream(path.stem, "samples", dtype=dtype, clock=clock, time_source=time_source, packed=True)
+        return Column(stream, times, row_loader(values))
+    times, rows = text_rows(path, time_column, to_ns, damage)
+    stream = SourceStream(
+        path.stem, "samples", "json", clock=clock, time_source=time_source, calibration={"columns": header}
+    )
+    return Column(stream, times, lambda index: json.dumps(dict(zip(header, rows[index]))).encode())
 
 
 def _guess_unit(texts: list[str]) -> str:

@@ -20,6 +20,7 @@ from trainload.importers.window import WindowChoice, choose_window
 from trainload.recording.writer import HyperframeWriter, WriteSummary
 
 ENVELOPE_BATCH_BYTES = 64 << 10
+MANY_LATE = 0.1  # share of frames
 _TELL_EVERY = 256  # frames
 _MAX_DURATION_NS = (1 << 32) - 1
 Progress = Callable[[int, int], None]
@@ -76,6 +77,12 @@ def import_recording(
         summary = writer.finalize()
     if leftover is not None:
         leftover.path.unlink()
+    late = sum(summary.late.values())
+    if late > summary.frames * MANY_LATE:
+        source.notes.append(
+            f"{late:,} frames are far behind newer ones: stamps and log time seem to be of different clocks (a "
+            "simulation, time since boot); --times log puts every frame on the log's time"
+        )
     if progress is not None:
         progress(*source.progress())
     return ImportReport(summary, choice, run.streams, source.damage, source.notes)
