@@ -104,6 +104,21 @@ def test_drop_oldest_keeps_what_came_last_and_the_gap_shows_in_the_index(tmp_pat
     assert [(time, data[:2]) for time, data in file.frames("a")][-1] == (490, b"49")
 
 
+def test_a_long_standstill_takes_no_more_memory_than_the_queue_may(tmp_path: Path) -> None:
+    opened, open_file = gate()
+    recorder = Recorder(
+        tmp_path / "a.hfr", window=1, lateness=0, queue_bytes=5_000, policy="drop_oldest", open_file=open_file
+    )
+    recorder.add_stream("a")
+    recorder.add_stream("b")
+    for n in range(5_000):
+        recorder.write("b" if n == 3 else "a", n * 10, b"x" * 100)
+    assert len(recorder._queue._entries) < 200 and recorder._queue.size_bytes <= 5_000
+    opened.set()
+    summary = recorder.close()
+    assert summary.frames + sum(drop.frames for drop in summary.drops) == 5_000
+
+
 def test_block_waits_and_drops_nothing(tmp_path: Path) -> None:
     opened, open_file = gate()
     with Recorder(tmp_path / "a.hfr", window=1, lateness=0, queue_bytes=5_000, open_file=open_file) as recorder:

@@ -36,6 +36,7 @@ class FrameQueue:
         self._filled = threading.Condition(self._lock)
         self._drained = threading.Condition(self._lock)
         self._taker_waits = False
+        self._empty_entries = 0  # places of dropped frames
         self.size_bytes = 0
         self.frames = 0
 
@@ -75,7 +76,9 @@ class FrameQueue:
             frames: list[PendingFrame] = []
             taken = 0
             while self._entries and taken < most_bytes:
-                for frame in self._entries.popleft():
+                entry = self._entries.popleft()
+                self._empty_entries -= not entry
+                for frame in entry:
                     frames.append(frame)
                     taken += len(frame.payload) + FRAME_COST_BYTES
             self._forget(frames)
@@ -119,6 +122,10 @@ class FrameQueue:
         self.size_bytes -= len(frame.payload) + FRAME_COST_BYTES
         self.frames -= 1
         self._count_drop(frame, DROP_OLDEST)
+        self._empty_entries += 1
+        if self._empty_entries > self.frames + 64:
+            self._entries = deque(entry for entry in self._entries if entry)
+            self._empty_entries = 0
 
     def _count_drop(self, frame: PendingFrame, reason: str) -> None:
         counts = self._drops.setdefault((frame.stream.info.id, reason), [0, 0])
