@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from jpeg_writer import make_jpeg
+from trainload import _core
 from trainload.imaging import ops
 from trainload.imaging.decode import PictureDecoder
 
