@@ -17,7 +17,10 @@ from loading_data import jpegs, write_dts, write_folder
 from trainload.loading.cpus import usable_cpus
 from trainload.loading.memory import MemoryLimit, memory_limit
 from trainload.loading.modes import choose_mode
+from trainload.loading.order import Cut, OrderRule
+from trainload.loading.planning import Planner, Workforce
 from trainload.loading.reads import buffer_windows, plan_reads
+from trainload.loading.selection import select
 from trainload.loading.sets import DtsPictures, Places
 
 MB = 1 << 20
@@ -297,3 +300,12 @@ def test_a_folder_and_the_file_made_of_it_give_the_same_bits(tmp_path):
     for mode in ("fully", "partial"):
         for a, b in zip(loader_of(folder, mode=mode, shuffle="full"), loader_of(file, shuffle="full"), strict=True):
             assert all(np.array_equal(x, y) for x, y in zip(a, b))
+
+
+def test_large_pictures_are_taken_in_small_slices():
+    for size, expected in ((1_000, 16), (200_000, 10), (5_000_000, 1)):
+        places = places_of([[size] * 100])
+        selection = select(100, places.unit, None, None)
+        force = Workforce(workers=2, io_workers=2, prefetch=3, verify=True)
+        planner = Planner(selection, Cut(64), force, labels=np.zeros(100, np.int32), places=places, has_blocks=False)
+        assert planner.plan(OrderRule(0, "full", 8), 0, 0, None).slice_size == expected

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 ALIGNMENT = 64
+
+AnyScalar = TypeVar("AnyScalar", bound=np.generic)
 
 
 def new_arena(size_bytes: int) -> NDArray[np.uint8]:
@@ -89,12 +91,20 @@ class BatchPool:
 
     def take(self, count: int) -> NDArray[np.generic]:
         """A view of `count` pictures of an idle array, or of a new one."""
-        for owner in self._owners:
-            if sys.getrefcount(owner) <= _IDLE_REFERENCES:
-                return owner[:count]
+        owner = first_idle(self._owners)
+        if owner is not None:
+            return owner[:count]
         owner = np.empty(self._shape, self._dtype)
         self._owners = [*self._owners[-(self._kept - 1) :], owner] if self._kept > 1 else [owner]
         return owner[:count]
+
+
+def first_idle(owners: Sequence[NDArray[AnyScalar]]) -> NDArray[AnyScalar] | None:
+    """The first array that only the list holds: nobody else has it or a view of it. None where all are in use."""
+    for owner in owners:
+        if sys.getrefcount(owner) <= _IDLE_REFERENCES:
+            return owner
+    return None
 
 
 def _idle_references() -> int:

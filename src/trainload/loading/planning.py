@@ -13,7 +13,8 @@ from trainload.loading.selection import Selection
 from trainload.loading.sets import Places
 from trainload.loading.workers import RunPlan
 
-MOST_SLICE = 16  # pictures that a decode worker takes at a time
+MOST_SLICE = 16  # pictures that a decode worker takes at a time,
+SLICE_BYTES = 2 << 20  # or about this much of large ones: stopping waits for a slice
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ class Planner:
         self._labels = labels
         self._places = places
         self._has_blocks = has_blocks
+        self._slice_size = _slice_size(cut.batch_size, workforce.workers, places, selection.ids)
         self._ready: tuple[tuple[object, ...], RunPlan] | None = None
 
     def plan(self, rule: OrderRule, epoch: int, position: int, buffer_bytes: int | None) -> RunPlan:
@@ -81,8 +83,15 @@ class Planner:
         return RunPlan(
             seed=rule.seed, epoch=epoch, stream=stream, share=share, windows=windows, labels=self._labels,
             workers=force.workers, io_workers=force.io_workers, prefetch=force.prefetch, verify=force.verify,
-            slice_size=min(MOST_SLICE, -(-self._cut.batch_size // force.workers)),
+            slice_size=self._slice_size,
         )  # fmt: skip
+
+
+def _slice_size(batch_size: int, workers: int, places: Places | None, ids: NDArray[np.int64]) -> int:
+    most = min(MOST_SLICE, -(-batch_size // workers))
+    if places is None or not len(ids):
+        return most
+    return max(1, min(most, int(SLICE_BYTES / max(1.0, float(places.size[ids].mean())))))
 
 
 def needed_bytes(places: Places, ids: NDArray[np.int64]) -> int:
