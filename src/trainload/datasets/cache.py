@@ -6,7 +6,10 @@ import threading
 from collections import OrderedDict
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
+
+ENTRY_BYTES = 512  # what one entry costs beside its numbers: array, key and their places, rounded up
 
 FrameKey = tuple[int, str, int, int]  # recording, stream, stream index, time
 
@@ -14,7 +17,8 @@ FrameKey = tuple[int, str, int, int]  # recording, stream, stream index, time
 class FrameCache:
     """Least recently used goes first. Safe for many threads; a copy in another process starts empty.
 
-    limit_bytes: of the arrays together; 0 keeps nothing. hits, misses: since it was made. size_bytes: held now.
+    limit_bytes: of the entries together, each its array and ENTRY_BYTES; 0 keeps nothing. size_bytes: held now.
+    hits, misses: since it was made.
     """
 
     def __init__(self, limit_bytes: int) -> None:
@@ -43,15 +47,30 @@ class FrameCache:
             return found
 
     def put(self, key: FrameKey, array: NDArray[Any]) -> None:
-        """Keep an array, unless it alone is larger than the limit; the oldest make room."""
-        if array.nbytes > self.limit_bytes:
+        """Keep an array, unless it alone is larger than the limit; the oldest make room. A view of more is copied."""
+        if _cost(array) > self.limit_bytes:
             return
+        if _memory_behind(array) > _cost(array):
+            array = array.copy()
+            array.flags.writeable = False
         with self._lock:
             old = self._arrays.pop(key, None)
-            self.size_bytes += array.nbytes - (0 if old is None else old.nbytes)
+            self.size_bytes += _cost(array) - (0 if old is None else _cost(old))
             self._arrays[key] = array
             while self.size_bytes > self.limit_bytes:
-                self.size_bytes -= self._arrays.popitem(last=False)[1].nbytes
+                self.size_bytes -= _cost(self._arrays.popitem(last=False)[1])
 
     def __reduce__(self) -> tuple[type[FrameCache], tuple[int]]:
         return FrameCache, (self.limit_bytes,)
+
+
+def _cost(array: NDArray[Any]) -> int:
+    return array.nbytes + ENTRY_BYTES
+
+
+def _memory_behind(array: NDArray[Any]) -> int:
+    """Bytes that stay allocated while `array` lives: of a view of a read, the whole read."""
+    owner: Any = array
+    while (behind := owner.obj if isinstance(owner, memoryview) else getattr(owner, "base", None)) is not None:
+        owner = behind
+    return int(owner.nbytes) if isinstance(owner, np.ndarray) else array.nbytes

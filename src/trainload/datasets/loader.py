@@ -194,5 +194,5 @@ def _numbered(dataset: ClipDataset) -> NDArray[np.int64]:
     found, first = [np.empty(0, np.int64)], 0
     for n, chunks in enumerate(dataset.chunks()):
         found.append(chunks + first)
-        first += len(dataset.store.chunk_bounds(n)) - 1
+        first += len(dataset.store.chunks.bounds(n)) - 1
     return np.concatenate(found)

@@ -69,7 +69,7 @@ class WindowDataset:
         """Per recording, the chunk of each of its samples: int64 [n], ascending."""
         found = []
         for recording in range(len(self.store.recordings)):
-            bounds = self.store.chunk_bounds(recording)
+            bounds = self.store.chunks.bounds(recording)
             mine = self.numbers[self.recording_of == recording]
             found.append(np.searchsorted(bounds, mine, side="right") - 1)
         return found

@@ -6,10 +6,12 @@ Every frame of a run is a view of the run's one buffer, at the same alignment as
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from trainload.formats.hyperframe import ALIGNMENT
 from trainload.reading.frame import Entry, PayloadFile
+
+Stretches = Sequence[tuple[int, int]]  # (start, end) in a file, ascending and apart
 
 MAX_GAP_BYTES = 64 << 10  # unwanted bytes that one read may carry between two wanted frames
 MAX_RUN_BYTES = 8 << 20  # of a read that joins frames; a window and a single frame may be larger
@@ -20,15 +22,14 @@ class Runs:
 
     __slots__ = ("_buffers", "_file", "_starts")
 
-    def __init__(self, file: PayloadFile, stretches: Sequence[tuple[int, int]]) -> None:
-        """Reads each (start, end) of `stretches`, ascending and apart, by one read. Raises FormatError past the end."""
+    def __init__(
+        self, file: PayloadFile, stretches: Stretches, read: Callable[[Stretches], list[memoryview]] | None = None
+    ) -> None:
+        """Reads each stretch by one read. `read` does it into memory of its own. Raises FormatError past the end."""
         self._file = file
-        self._starts: list[int] = []
-        self._buffers: list[memoryview] = []
-        for start, end in stretches:
-            start -= start % ALIGNMENT
-            self._starts.append(start)
-            self._buffers.append(file.read(start, end - start))
+        aligned = [(start - start % ALIGNMENT, end) for start, end in stretches]
+        self._starts = [start for start, _ in aligned]
+        self._buffers = [file.read(start, end - start) for start, end in aligned] if read is None else read(aligned)
 
     def stored(self, entry: Entry) -> memoryview:
         """The stored bytes of a frame: a view where a stretch holds them all, else by a read of their own."""

@@ -58,6 +58,11 @@ class Window(Mapping[str, tuple[Frame, ...]]):
         """How many frames of a stream the window has, without making them."""
         return len(self._entries[stream]) if stream in self._entries else 0
 
+    def frame(self, stream: str, n: int) -> Frame:
+        """Frame `n` of a stream, made anew each time: nothing of it stays with the window."""
+        entry: Entry = self._entries[stream][n].item()
+        return open_frame(entry, self._bytes.stored(entry), self._infos[stream], self._file)
+
     def frames(self) -> list[Frame]:
         """All frames of the window in time order; of equal times, the stream with the smaller id first."""
         every = [frame for stream in self for frame in self[stream]]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import overload
 
 import numpy as np
@@ -12,8 +13,11 @@ from trainload.errors import UsageError
 from trainload.formats.hyperframe import Index
 from trainload.formats.hyperframe_streams import StreamInfo
 from trainload.reading.hyperframe_file import HyperframeFile
-from trainload.reading.runs import MAX_RUN_BYTES, Runs, plan_stretches
+from trainload.reading.runs import MAX_RUN_BYTES, Runs, Stretches, plan_stretches
 from trainload.reading.window import Window
+from trainload.storage.source import Source
+
+ReadStretches = Callable[[Source, Stretches], list[memoryview]]
 
 
 class WindowSequence:
@@ -77,9 +81,12 @@ class WindowSequence:
             yield from self.read(k, end, streams)
             k = end
 
-    def read(self, k0: int, k1: int, streams: Sequence[str] | None = None) -> list[Window]:
+    def read(
+        self, k0: int, k1: int, streams: Sequence[str] | None = None, *, into: ReadStretches | None = None
+    ) -> list[Window]:
         """Windows k0 to k1 - 1, by one read per file that they lie in; `streams` leaves out all others.
 
+        into: reads stretches of a source into memory of its own; left out, memory is fresh and the windows'.
         Raises IndexError for windows that are not there, UsageError for an unknown stream.
         """
         count = len(self)
@@ -92,7 +99,7 @@ class WindowSequence:
         for part, file in enumerate(self._files):
             first, last = max(k0, self._first[part]), min(k1, self._first[part + 1])
             if first < last:
-                windows += self._read_part(file, self._first[part], first, last, streams)
+                windows += self._read_part(file, self._first[part], first, last, streams, into)
         return windows
 
     def _by_name_or_error(self, stream: str) -> StreamInfo:
@@ -102,8 +109,9 @@ class WindowSequence:
         return info
 
     def _read_part(
-        self, file: HyperframeFile, base: int, k0: int, k1: int, streams: Sequence[str] | None
-    ) -> list[Window]:
+        self, file: HyperframeFile, base: int, k0: int, k1: int, streams: Sequence[str] | None,
+        into: ReadStretches | None,
+    ) -> list[Window]:  # fmt: skip
         wanted = [self._entries(file, k - base, streams) for k in range(k0, k1)]
         table = file.windows
         if streams is None and file.window_table_stored:
@@ -115,7 +123,7 @@ class WindowSequence:
             stretches = [(start, end)] if used else []
         else:
             stretches = plan_stretches([e for window in wanted for part in window.values() for e in part.tolist()])
-        data = Runs(file, stretches)
+        data = Runs(file, stretches, None if into is None else partial(into, file.source))
         spans = zip(range(k0, k1), self.starts[k0:k1].tolist(), self.ends[k0:k1].tolist(), wanted)
         return [Window(k, start, end, file, self._by_name, entries, data) for k, start, end, entries in spans]
 
