@@ -306,7 +306,15 @@ def test_every_tool_prints_its_facts_as_json(good: Written, tmp_path: Path) -> N
 def test_info_shows_every_stream_on_a_terminal(good: Written) -> None:
     code, out = run("info", good.path)
     assert code == 0
-    for text in ("lidar/top", "longest gap", "lost 0", "10.00 Hz (nominal 10)", "codec lz4", "windows"):
+    for text in (
+        "lidar/top",
+        "longest gap",
+        "lost 0",
+        "10.00 Hz (nominal 10)",
+        "codec lz4",
+        "windows",
+        "20.0 samples each",
+    ):
         assert text in out
 
 

@@ -29,7 +29,8 @@ def show_recording(facts: dict[str, Any], console: Console) -> None:
 
 def _stream_lines(stream: dict[str, Any]) -> list[str]:
     fill, compression = stream["window_fill"], stream["compression"]
-    packed = " (packed samples)" if stream["packed"] else ""
+    samples = stream["samples_per_frame"]
+    packed = "" if samples is None else f" of {samples:.1f} samples each"
     ratio = "" if compression["ratio"] is None else f", stored {compression['ratio']:.0%} of its size"
     nominal = "" if stream["nominal_rate_hz"] is None else f" (nominal {stream['nominal_rate_hz']:g})"
     return [

@@ -52,6 +52,7 @@ def stream_facts(reader: HyperframeReader, name: str) -> dict[str, Any]:
     """What one stream holds: see docs/spec/hyperframe.md for the flags that are counted."""
     info, flags = reader.streams[name], reader.flags(name)
     stored = int(reader.sizes(name).sum(dtype=np.int64))
+    compression, unpacked = _compression(reader, name, info.codec)
     return {
         "id": info.id,
         "name": name,
@@ -61,6 +62,7 @@ def stream_facts(reader: HyperframeReader, name: str) -> dict[str, Any]:
         "clock": info.clock,
         "packed": info.packed,
         "frames": len(flags),
+        "samples_per_frame": unpacked / info.dtype.itemsize if info.packed and info.dtype and unpacked else None,
         "stored_bytes": stored,
         **_timing(reader.timestamps(name), info.rate_hz),
         "lost_frames": _lost(reader.stream_index(name)),
@@ -68,7 +70,7 @@ def stream_facts(reader: HyperframeReader, name: str) -> dict[str, Any]:
         "key_frames": int(np.count_nonzero(flags & KEY_FRAME)),
         "hardware_stamped": int(np.count_nonzero(flags & HARDWARE_TIME)),
         "window_fill": _window_fill(reader, info.id),
-        "compression": _compression(reader, name, info.codec),
+        "compression": compression,
     }
 
 
@@ -109,23 +111,26 @@ def _window_fill(reader: HyperframeReader, stream_id: int) -> dict[str, Any]:
             "most": int(count.max())}  # fmt: skip
 
 
-def _compression(reader: HyperframeReader, name: str, asked: str) -> dict[str, Any]:
-    """The codec asked for, frames that carry one, and stored / unpacked bytes of some frames spread over the stream."""
+def _compression(reader: HyperframeReader, name: str, asked: str) -> tuple[dict[str, Any], float | None]:
+    """The codec asked for, frames that carry one, stored / unpacked bytes; and bytes of an unpacked frame, on average.
+
+    Both averages are over some frames spread over the stream.
+    """
     flags, sizes = reader.flags(name), reader.sizes(name)
     compressed = int(np.count_nonzero(flags & CODEC_MASK))
     facts: dict[str, Any] = {"codec": asked, "compressed_frames": compressed,
                              "shuffled_frames": int(np.count_nonzero(flags & SHUFFLED)), "ratio": None}  # fmt: skip
     if not compressed:
         facts["ratio"] = 1.0 if len(flags) else None
-        return facts
+        return facts, float(sizes.mean()) if len(sizes) else None
     picked = np.unique(np.linspace(0, len(flags) - 1, _SAMPLED_FRAMES).astype(np.int64)).tolist()
     try:
         unpacked = sum(len(reader.read_at_index(name, position).data) for position in picked)
     except FormatError as error:
         facts["error"] = str(error)
-        return facts
+        return facts, None
     facts["ratio"] = float(sizes[picked].sum(dtype=np.int64)) / max(1, unpacked)
-    return facts
+    return facts, unpacked / len(picked)
 
 
 def _name(reader: HyperframeReader, stream_id: int) -> str:
