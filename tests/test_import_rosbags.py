@@ -173,6 +173,15 @@ def test_a_damaged_page_of_a_ros2_bag_costs_its_messages_alone(tmp_path, shared)
     assert source.damage.frames > 0
 
 
+def test_a_foreign_file_among_splits_is_counted_and_the_others_are_read(tmp_path):
+    make_bag1(tmp_path / "drive_0.bag", "")
+    (tmp_path / "drive_1.bag").write_bytes(b"")
+    make_bag1(tmp_path / "drive_2.bag", "LZ4")
+    source = Rosbag1Source(tmp_path)
+    assert len(messages_of(source)) == 2 * 12 * len(TYPES)
+    assert "drive_1.bag" in source.damage.reasons[0]
+
+
 def test_bags_that_rosbag2_compressed_are_refused_with_what_to_do(tmp_path):
     (tmp_path / "bag").mkdir()
     (tmp_path / "bag" / "bag_0.db3.zstd").write_bytes(b"")

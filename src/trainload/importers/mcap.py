@@ -6,11 +6,12 @@ import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from trainload.errors import UsageError
 from trainload.formats.envelopes import RECORD_STREAM
+from trainload.importers.log_files import log_files
 from trainload.importers.mcap_records import (
     ATTACHMENT,
     CHANNEL,
+    MAGIC,
     MESSAGE,
     METADATA,
     SCHEMA,
@@ -33,8 +34,8 @@ class McapSource:
     """The messages of one log. Attachments and metadata records are kept as they are in the stream RECORD_STREAM."""
 
     def __init__(self, path: str | Path, *, clocks: Mapping[str, str] | None = None, times: str = "stamp") -> None:
-        self._paths = log_files(path, "*.mcap")
         self.damage = Damage()
+        self._paths = log_files(path, "*.mcap", MAGIC, self.damage)
         self.channels: list[Channel] = []
         self.notes: list[str] = []
         self._clocks = clocks
@@ -61,34 +62,39 @@ class McapSource:
     def items(self) -> Iterator[SourceStream | SourceFrame]:
         """Every message in the order of the log."""
         topics = TopicStreams(self.channels, self.damage, self._clocks, times=self._times)
-        self._before = 0
         waiting: list[bytes] = []
         last_ns, announced = -1, False
+        for record in self._records():
+            if isinstance(record, LogMessage):
+                last_ns = record.log_ns
+                yield from topics.items(record)
+            else:
+                waiting.append(record)
+            if waiting and last_ns >= 0:
+                yield from _kept(waiting, last_ns, announced=announced)
+                announced = True
+        yield from _kept(waiting, max(last_ns, 0), announced=announced)
+
+    def _records(self) -> Iterator[LogMessage | bytes]:
+        self._before = 0
         for path, size in zip(self._paths, self._sizes):
             with FileSource(path) as file:
                 content = _File(file, self.damage, self.channels)
                 self._reader = content.reader
-                for record in content.records():
-                    if isinstance(record, LogMessage):
-                        last_ns = record.log_ns
-                        yield from topics.items(record)
-                    else:
-                        waiting.append(record)
-                    if waiting and last_ns >= 0:
-                        if not announced:
-                            yield _RECORDS
-                            announced = True
-                        yield from (SourceFrame(RECORD_STREAM, last_ns, kept) for kept in waiting)
-                        waiting.clear()
-            self._before += size
-            self._reader = None
-        if waiting:
-            yield from [] if announced else [_RECORDS]
-            yield from (SourceFrame(RECORD_STREAM, max(last_ns, 0), kept) for kept in waiting)
+                yield from content.records()
+            self._before, self._reader = self._before + size, None
 
     def progress(self) -> tuple[int, int]:
         """Bytes of the files."""
         return self._before + (0 if self._reader is None else self._reader.place), sum(self._sizes)
+
+
+def _kept(records: list[bytes], time_ns: int, *, announced: bool) -> Iterator[SourceStream | SourceFrame]:
+    """Attachment and metadata records as frames; empties `records`."""
+    if records and not announced:
+        yield _RECORDS
+    yield from (SourceFrame(RECORD_STREAM, time_ns, record) for record in records)
+    records.clear()
 
 
 class _File:
@@ -158,17 +164,6 @@ class _File:
         if channel not in self.channels:
             self.channels.append(channel)
         self._numbers[number] = self.channels.index(channel)
-
-
-def log_files(path: str | Path, pattern: str) -> list[Path]:
-    """The file, or the files of a folder in the order of their numbers. Raises UsageError where there are none."""
-    found = Path(path)
-    if found.is_file():
-        return [found]
-    files = sorted(found.glob(pattern), key=lambda file: (len(file.name), file.name))
-    if not files:
-        raise UsageError(f"no {pattern} lies at {found}")
-    return files
 
 
 def _spans_of(summary: Summary) -> dict[str, Span] | None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from trainload.errors import FormatError
-from trainload.importers.mcap import log_files
+from trainload.importers.log_files import log_files
 from trainload.importers.source import Channel, Damage, SourceFrame, SourceStream, Span
 from trainload.importers.topics import LogMessage, TopicStreams
 from trainload.importers.unpack import unpack_partly
@@ -29,8 +29,8 @@ class Rosbag1Source:
     """The messages of one bag, or of the bags of a folder."""
 
     def __init__(self, path: str | Path, *, clocks: Mapping[str, str] | None = None, times: str = "stamp") -> None:
-        self._paths = log_files(path, "*.bag")
         self.damage = Damage()
+        self._paths = log_files(path, "*.bag", MAGIC, self.damage)
         self.channels: list[Channel] = []
         self.notes: list[str] = []
         self._clocks = clocks

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from trainload.errors import FormatError, UsageError
-from trainload.importers.mcap import McapSource, log_files
+from trainload.importers.log_files import log_files
+from trainload.importers.mcap import McapSource
 from trainload.importers.source import Channel, Damage, SourceFrame, SourceStream, Span
 from trainload.importers.topics import LogMessage, TopicStreams
 
@@ -25,8 +26,8 @@ class Rosbag2Source:
     """The messages of one bag."""
 
     def __init__(self, path: str | Path, *, clocks: Mapping[str, str] | None = None, times: str = "stamp") -> None:
-        self._paths = log_files(path, "*.db3")
         self.damage = Damage()
+        self._paths = log_files(path, "*.db3", MAGIC, self.damage)
         self.channels: list[Channel] = []
         self.notes: list[str] = []
         self._clocks = clocks
