@@ -99,6 +99,21 @@ def test_a_pack_that_is_killed_at_any_moment_goes_on_to_the_same_bytes(
     assert all(found[name] == expected[name] for name in expected if name.endswith(".dts"))
 
 
+@pytest.mark.parametrize("level", [0, 3])
+def test_ctrl_c_ends_a_parallel_pack_at_once_wherever_it_is(level: int, source: Path, tmp_path: Path) -> None:
+    out = tmp_path / "set.dts"
+    command = [sys.executable, "-c", SMALL_BLOCKS, str(source), str(out), str(level), "2", "1"]
+    chance = random.Random(level)
+    for _ in range(4):
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+            while process.poll() is None and not Path(f"{out}.tmp").exists():
+                time.sleep(0.002)
+            time.sleep(chance.random() * 0.2)
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=10)
+        assert process.returncode == 0 or "KeyboardInterrupt" in errors
+
+
 def test_a_killed_packer_leaves_no_process_behind(source: Path, tmp_path: Path) -> None:
     code = f"import time\nfrom trainload.packing.workers import Workers\n{HOLD_WORKERS}"
     with subprocess.Popen([sys.executable, "-c", code, str(source)], stdout=subprocess.PIPE, text=True) as process:

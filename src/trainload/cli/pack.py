@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -69,7 +72,7 @@ def images(
 ) -> None:
     """Pack a folder of pictures (or a tar of one) into DTS."""
     console = Console(stderr=True, highlight=False)
-    with _Bar(console) as bar:
+    with _resume_hint(console, out), _Bar(console) as bar:
         summary = pack_images(
             src, out, level=level, split=split.value, reference=reference, min_blocks=_min_blocks(min_blocks),
             volumes=volumes, jobs=jobs, seed=seed, exif=exif.value, oversize=oversize.value, on_error=on_error.value,
@@ -81,6 +84,17 @@ def images(
     for each in summary.sets:
         for line in _lines(each, exif):
             Console(highlight=False).print(line, soft_wrap=True, markup=False)
+
+
+@contextmanager
+def _resume_hint(console: Console, out: str) -> Iterator[None]:
+    """Says after an error, or Ctrl-C, that the work so far is not lost, where that is so."""
+    try:
+        yield
+    except BaseException:
+        if [*Path(out).parent.glob(f"{Path(out).name}.journal"), *Path(out).glob("*.journal")]:
+            console.print("what is packed so far is kept: the same command with --resume goes on from there")
+        raise
 
 
 def _min_blocks(text: str) -> int | None:

@@ -63,9 +63,10 @@ class Workers:
             return
         try:
             yield from self._parallel_results(iter(locators))
-        finally:
+        except GeneratorExit:  # the caller has enough; any other exception may have cut a reply in two
             for worker in self._workers:
                 worker.drain()
+            raise
 
     def _parallel_results(self, locators: Iterator[Locator]) -> Iterator[Result]:
         tasks = _tasks(locators)
