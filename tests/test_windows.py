@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from trainload import FormatError
 from trainload.formats import hyperframe as hfrm
 from trainload.formats.hyperframe_windows import WindowTable, window_starts, window_table
-from trainload.recording.windows import CutWindow, WindowCutter
+from trainload.recording.windows import CutWindow, WindowCutter, window_advice
 
 MS = 1_000_000
 WINDOW = 100 * MS
@@ -217,3 +217,10 @@ def test_a_window_table_of_the_wrong_length_is_refused() -> None:
     for body in (b"", bytes(7), b"\xff" * 8, bytes(9)):
         with pytest.raises(FormatError):
             WindowTable.from_bytes(body, frame_count=0, file_size=2000)
+
+
+def test_the_advice_is_one_to_two_periods_of_the_slowest_stream() -> None:
+    for window_ns, rates in ((WINDOW, [30.0, 10.0, 200.0]), (2 * WINDOW, [10.0]), (1, [])):
+        assert window_advice(window_ns, rates) is None
+    assert "(100 to 200 ms)" in (window_advice(WINDOW - 1, [30.0, 10.0]) or "")
+    assert "windows of 500 ms" in (window_advice(500 * MS, [10.0]) or "")

@@ -6,6 +6,7 @@ The batch form of the same rule is formats/hyperframe_windows.py (docs/spec/hype
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterable
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from trainload.formats.hyperframe import MAX_TIMESTAMP_NS
@@ -102,3 +103,15 @@ class WindowCutter(Generic[T]):
         del self._pending[:count]
         self._late.clear()
         return items
+
+
+def window_advice(window_ns: int, rates_hz: Iterable[float]) -> str | None:
+    """What to say about a window length that is not 1 to 2 periods of the slowest stream; None where it is."""
+    slowest_hz = min(rates_hz, default=None)
+    if slowest_hz is None or 1 <= window_ns * slowest_hz / 1e9 <= 2:
+        return None
+    low, high = 1e3 / slowest_hz, 2e3 / slowest_hz
+    return (
+        f"windows of {window_ns / 1e6:g} ms: the slowest stream has {slowest_hz:g} Hz, and 1 to 2 of its periods "
+        f"({low:.0f} to {high:.0f} ms) serve well"
+    )

@@ -21,7 +21,7 @@ from trainload.recording.frames import PendingFrame, pending_frame, stored_frame
 from trainload.recording.part import OpenFile, Part, keep_tmp
 from trainload.recording.split import Split
 from trainload.recording.streams import OpenStream, StreamOptions, StreamSet
-from trainload.recording.windows import CutWindow, WindowCutter
+from trainload.recording.windows import CutWindow, WindowCutter, window_advice
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -230,11 +230,16 @@ class HyperframeWriter:
         table = part.finalize()
         summary = WriteSummary(
             os.fspath(part.path), part.frames, len(table), self._bytes_in, part.size,
-            {stream.info.name: stream.late for stream in self._streams if stream.late}, tuple(self._streams.warnings),
+            {stream.info.name: stream.late for stream in self._streams if stream.late}, self._warnings(),
         )  # fmt: skip
         self._bytes_in = 0
         self.parts.append(summary)
         return summary
+
+    def _warnings(self) -> tuple[str, ...]:
+        rates = [info.rate_hz for info in self._streams.infos if info.rate_hz is not None]
+        advice = window_advice(self._cutter.window_ns, rates)
+        return (*self._streams.warnings, *([advice] if advice else []))
 
     def _since_part(self, drops: list[Drop]) -> list[Drop]:
         """What of `drops` was lost since the current part began."""
