@@ -32,7 +32,9 @@ TRAINLOAD_AVX512 inline __m128i load(const std::uint8_t* bytes) {
     return _mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes));
 }
 
-// One output pixel of four rows: 32-bit channels, a row per lane. offset: of the first input, in bytes.
+// One output pixel of four rows: 32-bit channels, a row per lane. offset: of the first input, in bytes. fixed_taps: 0
+// where only `taps` knows.
+template <int fixed_taps>
 TRAINLOAD_AVX512 inline __m512i pixel_of_rows(const std::uint8_t* const* in, std::size_t offset,
                                               const std::int16_t* highs, const std::int16_t* lows, int taps) {
     // Bytes of pixels 0, 1 (and 2, 3) as pairs of 16-bit numbers per channel.
@@ -41,6 +43,7 @@ TRAINLOAD_AVX512 inline __m512i pixel_of_rows(const std::uint8_t* const* in, std
     const __m512i pixels23 =
         _mm512_broadcast_i32x4(_mm_setr_epi8(8, -1, 12, -1, 9, -1, 13, -1, 10, -1, 14, -1, 11, -1, 15, -1));
     __m512i high = _mm512_setzero_si512(), low = half();
+    if (fixed_taps != 0) taps = fixed_taps;
     for (int t = 0; t < taps; t += AxisFilter::kColumnStep, offset += AxisFilter::kColumnStep * 4) {
         __m512i pixels = _mm512_castsi128_si512(load(in[0] + offset));
         pixels = _mm512_inserti32x4(pixels, load(in[1] + offset), 1);
@@ -55,19 +58,20 @@ TRAINLOAD_AVX512 inline __m512i pixel_of_rows(const std::uint8_t* const* in, std
     return rounded(high, low);
 }
 
-TRAINLOAD_AVX512 void columns(const AxisFilter& filter, const std::uint8_t* const* in, std::uint8_t* const* out) {
+template <int fixed_taps>
+TRAINLOAD_AVX512 void columns_with(const AxisFilter& filter, const std::uint8_t* const* in, std::uint8_t* const* out) {
     const __m512i drop_fourth =
         _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1));
     const std::int16_t *highs = filter.high.data(), *lows = filter.low.data();
-    const int taps = filter.taps;
+    const std::int32_t* const start = filter.start.data();
+    const std::uint8_t* const rows[4] = {in[0], in[1], in[2], in[3]};
+    const int taps = fixed_taps != 0 ? fixed_taps : filter.taps, outputs = filter.outputs;
     int i = 0;
-    for (; i + 4 <= filter.outputs; i += 4) {
+    for (; i + 4 <= outputs; i += 4, highs += 4 * taps, lows += 4 * taps) {
         __m512i pixels[4];
-        for (int k = 0; k < 4; ++k) {
-            const std::size_t weights = static_cast<std::size_t>(i + k) * taps;
-            pixels[k] = pixel_of_rows(in, static_cast<std::size_t>(filter.start[i + k]) * 4, highs + weights,
-                                      lows + weights, taps);
-        }
+        for (int k = 0; k < 4; ++k)
+            pixels[k] = pixel_of_rows<fixed_taps>(rows, static_cast<std::size_t>(start[i + k]) * 4, highs + k * taps,
+                                                  lows + k * taps, taps);
         const __m512i bytes =
             _mm512_packus_epi16(_mm512_packus_epi32(pixels[0], pixels[1]), _mm512_packus_epi32(pixels[2], pixels[3]));
         const __m512i rgb = _mm512_shuffle_epi8(bytes, drop_fourth);
@@ -76,8 +80,13 @@ TRAINLOAD_AVX512 void columns(const AxisFilter& filter, const std::uint8_t* cons
         _mm_storeu_si128(reinterpret_cast<__m128i*>(out[2] + i * 3), _mm512_extracti32x4_epi32(rgb, 2));
         _mm_storeu_si128(reinterpret_cast<__m128i*>(out[3] + i * 3), _mm512_extracti32x4_epi32(rgb, 3));
     }
-    for (; i < filter.outputs; ++i)
+    for (; i < outputs; ++i)
         for (int k = 0; k < Kernels::kRowsAtOnce; ++k) plain::column(filter, in[k], out[k], i);
+}
+
+// Four taps are every enlargement and every reduction to no less than half: worth a loop of their own.
+TRAINLOAD_AVX512 void columns(const AxisFilter& filter, const std::uint8_t* const* in, std::uint8_t* const* out) {
+    filter.taps == 4 ? columns_with<4>(filter, in, out) : columns_with<0>(filter, in, out);
 }
 
 TRAINLOAD_AVX512 void row(const std::uint8_t* in, std::size_t stride, const std::int16_t* highs,

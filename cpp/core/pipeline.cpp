@@ -84,10 +84,12 @@ void Pipeline::run(Scratch& scratch, const Slice& slice, std::uint64_t seed, std
     scratch.messages.clear();
     for (std::size_t i = 0; i < slice.ids.size(); ++i) {
         Verdict verdict = Verdict::corrupt;
-        std::string message = "the picture's bytes lie outside of the buffer";
+        std::string message;
         if (slice.holds(i))
             verdict = run_jpeg(scratch, slice.jpeg(i), {seed, epoch, slice.ids[i]},
                                slice.out + i * format().picture_bytes(), message);
+        else
+            message = "the picture's bytes lie outside of the buffer";
         slice.codes[i] = static_cast<std::int32_t>(verdict);
         if (verdict != Verdict::good) scratch.messages.emplace_back(i, std::move(message));
     }
