@@ -227,6 +227,18 @@ def test_a_split_loses_no_frame_and_every_part_stands_alone(tmp_path: Path, by: 
     assert len({part.header.file_id for part in parts}) == len(parts)
 
 
+def test_parts_of_an_older_recording_never_mix_with_a_new_one(tmp_path: Path) -> None:
+    for count in (40, 10):
+        with Recorder(tmp_path, window=1, lateness=0, split_bytes=2_000, overwrite=True) as recorder:
+            recorder.add_stream("a")
+            for n in range(count):
+                recorder.write("a", n * 10, b"%d" % count * 500)
+        with pytest.raises(UsageError, match="in the way"):
+            Recorder(tmp_path, split_bytes=2_000)
+    found = [data for path in sorted(tmp_path.iterdir()) for _, data in OpenedRecording(path).frames("a")]
+    assert found == [b"10" * 500] * 10
+
+
 def test_drops_are_stored_in_the_part_in_which_they_happened(tmp_path: Path) -> None:
     opened, open_file = gate()
     recorder = Recorder(

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 QUEUE_BYTES = 256 << 20
+_ALL_BYTES = ""  # no stream has this name
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -80,10 +81,12 @@ class Recorder:
         open_file: OpenFile = keep_tmp,
     ) -> None:
         self._policy = _known_policy(policy)
-        split = _split(Path(path), split_bytes, split_duration)
         self._sync_every_s = parse_duration(sync_every, what="sync_every") / 1e9
         self._queue_bytes = _positive(queue_bytes, "queue_bytes")
         self._queue = FrameQueue(self._queue_bytes)
+        split = _split(Path(path), split_bytes, split_duration)
+        if split is not None:
+            split.make_folder(overwrite=overwrite)
         self._writer = HyperframeWriter(
             path if split is None else split.path(0), window=window, lateness=lateness, threads=threads, meta=meta,
             overwrite=overwrite, split=split, drops=self._queue.drops, open_file=open_file,
@@ -141,10 +144,10 @@ class Recorder:
         for drop in self._queue.drops():
             dropped[drop.stream_id] = dropped.get(drop.stream_id, 0) + drop.frames
         counts = {stream.info.name: stream.frames for stream in streams}
-        rates = self._meter.rates({**counts, "": sum(stream.bytes for stream in streams)})
+        rates = self._meter.rates({**counts, _ALL_BYTES: sum(stream.bytes for stream in streams)})
         part = self._writer.part
         return RecorderStats(
-            seconds=time.monotonic() - self._started, megabytes_per_s=rates[""] / 1e6,
+            seconds=time.monotonic() - self._started, megabytes_per_s=rates[_ALL_BYTES] / 1e6,
             queue_bytes=self._queue.size_bytes, queue_frames=self._queue.frames, windows=part.windows,
             committed_windows=part.synced_windows, parts=len(self._writer.parts), file_bytes=part.size,
             streams=tuple(
@@ -233,13 +236,11 @@ def _positive(value: int, name: str) -> int:
 
 
 def _split(folder: Path, most_bytes: int | None, duration: str | int | None) -> Split | None:
-    """The split asked for; its folder is made. Raises UsageError."""
+    """The split asked for, if any. Raises UsageError."""
     if most_bytes is None and duration is None:
         return None
-    split = Split(
+    return Split(
         folder,
         None if most_bytes is None else _positive(most_bytes, "split_bytes"),
         None if duration is None else parse_duration(duration, what="split_duration"),
     )
-    folder.mkdir(parents=True, exist_ok=True)
-    return split

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from trainload.errors import UsageError
 from trainload.recording.part import Part
 
 
@@ -15,6 +16,14 @@ class Split:
     folder: Path
     most_bytes: int | None = None
     most_ns: int | None = None
+
+    def make_folder(self, *, overwrite: bool) -> None:
+        """Make the folder. Parts of an older recording, which would mix with ours, are refused, or removed."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for old in sorted(self.folder.glob("part-*.hfr*")):
+            if not overwrite:
+                raise UsageError(f"a recording is in the way; give another folder, or ask to overwrite it: {old}")
+            old.unlink()
 
     def path(self, number: int) -> Path:
         return self.folder / f"part-{number:05d}.hfr"
