@@ -17,11 +17,12 @@ from trainload.datasets.frames import FrameStore
 from trainload.errors import UsageError
 from trainload.loading.cpus import usable_cpus
 from trainload.loading.iterator import BatchIterator
+from trainload.loading.jobs import BatchJob, RunPlan
 from trainload.loading.order import LASTS, SHUFFLES, Cut, Last, OrderRule, Shuffle, cut_order, epoch_order
 from trainload.loading.ranks import find_rank
 from trainload.loading.state import LoaderState, fingerprint
 from trainload.loading.stats import LoaderStats
-from trainload.loading.workers import BatchJob, Run, RunPlan
+from trainload.loading.workers import Run
 
 
 class ClipDataset(Protocol):

@@ -15,10 +15,10 @@ from trainload.imaging.mixing import BatchContext
 from trainload.imaging.split import run_batch_ops, split_ops
 from trainload.loading.buffers import new_arena
 from trainload.loading.fills import Fill
+from trainload.loading.jobs import BatchJob
 from trainload.loading.reads import plan_reads
 from trainload.loading.sets import LoadedSet, Origin
 from trainload.loading.stats import LoaderStats
-from trainload.loading.workers import BatchJob
 
 MOST_REPLACEMENTS_TRIED = 256  # where a whole batch is damaged
 SCRATCH_BYTES = 8 << 20  # of one thread, apart from what grows with the picture
@@ -69,7 +69,7 @@ class SampleDecoder:
         if fill is None or places is None:
             self._take_pixels(scratch, ids, job, images)
             return
-        offsets = fill.take(fill.plan.find(ids))
+        offsets = fill.offsets(ids)
         sizes = places.size[ids].astype(np.uint64)
         reasons = self._pictures.run(
             scratch, fill.arena, offsets, sizes, ids.astype(np.uint64), job.seed, job.epoch, images,
@@ -138,7 +138,7 @@ class SampleDecoder:
         if self._samples.pictures is not None and fill is None:
             plan = plan_reads(self._samples.pictures.places, ids)
             fill = Fill(new_arena(plan.size_bytes), plan)
-            for k in fill.order:
+            for k in range(len(plan.units)):
                 fill.read(self._samples.pictures, k, verify=True)
         self.decode(self.new_scratch(), fill, job, 0, len(ids))
         return job

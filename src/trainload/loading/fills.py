@@ -1,8 +1,6 @@
-"""Samples on their way into memory: what is planned, what has arrived, what failed. No threads of its own."""
+"""Samples on their way into memory: what is planned, what has arrived. No threads of its own."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,47 +13,33 @@ from trainload.loading.sets import PictureSet, Places
 class Fill:
     """One arena and the reads that fill it.
 
-    order: the reads in the order in which they should be done. ready[k]: read k has been done, or has failed with
-    errors[k]. left: samples that are still to be decoded from here; at 0 the arena may be filled anew.
+    ready[k]: read k has been done. left: samples that are still to be decoded from here; at 0 the arena may be filled
+    anew. Two runs may fill one arena at once: they write the same bytes to the same place.
     """
 
     def __init__(self, arena: NDArray[np.uint8], plan: ReadPlan, left: int = 0) -> None:
         self.arena = arena
         self.plan = plan
         self.left = left
-        self.order: Sequence[int] = range(len(plan.units))
         self.ready = np.zeros(len(plan.units), np.bool_)
-        self.errors: dict[int, Exception] = {}
 
     def read(self, pictures: PictureSet, k: int, *, verify: bool) -> None:
-        """Do read `k` and check the block's checksum where a whole block came. What goes wrong is kept for `take`."""
+        """Do read `k`, and check the block's checksum where a whole block came."""
         plan = self.plan
         place, size = int(plan.place[k]), int(plan.sizes[k])
         view = self.arena[place : place + size].data
-        try:
-            pictures.read(int(plan.units[k]), int(plan.starts[k]), view)
-            if verify and plan.whole[k]:
-                pictures.check_unit(int(plan.units[k]), view)
-        except Exception as error:
-            self.errors[k] = error
+        pictures.read(int(plan.units[k]), int(plan.starts[k]), view)
+        if verify and plan.whole[k]:
+            pictures.check_unit(int(plan.units[k]), view)
         self.ready[k] = True
 
-    def take(self, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
-        """Where the samples of these rows of the plan lie in the arena. Raises what their reads raised."""
-        if self.errors:
-            for k in self.plan.read_of[rows]:
-                if k in self.errors:
-                    raise self.errors[k]
-        return self.plan.offsets[rows]
+    def holds(self, ids: NDArray[np.int64]) -> bool:
+        """True where all of these samples belong here and have arrived."""
+        return self.plan.covers(ids) and bool(self.ready[self.plan.read_of[self.plan.find(ids)]].all())
 
-    @property
-    def complete(self) -> bool:
-        """True once every read is done and none failed."""
-        return bool(self.ready.all()) and not self.errors
-
-    def holds(self, rows: NDArray[np.int64]) -> bool:
-        """True once the reads of all these rows are done."""
-        return bool(self.ready[self.plan.read_of[rows]].all())
+    def offsets(self, ids: NDArray[np.int64]) -> NDArray[np.uint64]:
+        """Where samples that belong here lie in the arena."""
+        return self.plan.offsets[self.plan.find(ids)]
 
 
 def resident_fill(places: Places, ids: NDArray[np.int64]) -> Fill:
@@ -64,12 +48,13 @@ def resident_fill(places: Places, ids: NDArray[np.int64]) -> Fill:
     return Fill(new_arena(plan.size_bytes), plan)
 
 
-def order_by_need(fill: Fill, stream: NDArray[np.int64]) -> None:
-    """Let the missing reads of a resident fill come in the order in which `stream` will ask for them."""
-    fill.ready[list(fill.errors)] = False  # a read that failed is tried again
-    fill.errors = {}
+def missing_reads(fill: Fill, stream: NDArray[np.int64]) -> list[int]:
+    """The reads of a fill that were not done yet, in the order in which `stream` will ask for them."""
+    if fill.ready.all():
+        return []
     first_use = np.full(len(fill.ready), len(stream), np.int64)
     reads = fill.plan.read_of[fill.plan.find(stream)]
     np.minimum.at(first_use, reads, np.arange(len(stream)))
     needed = np.argsort(first_use, kind="stable")
-    fill.order = needed[~fill.ready[needed]].tolist()
+    missing: list[int] = needed[~fill.ready[needed]].tolist()
+    return missing

@@ -7,8 +7,9 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from trainload.loading.jobs import BatchJob
 from trainload.loading.stats import LoaderStats
-from trainload.loading.workers import BatchJob, Run
+from trainload.loading.workers import Run
 
 
 class BatchIterator:

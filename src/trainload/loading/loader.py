@@ -13,7 +13,7 @@ from trainload.formats.dts import BLOCK_SIZE
 from trainload.loading.buffers import BatchArrays, BatchPool, BufferPair
 from trainload.loading.cpus import usable_cpus
 from trainload.loading.decoding import SampleDecoder
-from trainload.loading.fills import Fill, order_by_need, resident_fill
+from trainload.loading.fills import Fill, missing_reads, resident_fill
 from trainload.loading.iterator import BatchIterator
 from trainload.loading.memory import memory_limit, processes_on_this_machine
 from trainload.loading.modes import MemoryPlan, ModeChoice, choose_mode
@@ -184,7 +184,7 @@ class ImageLoader:
         asked = select(len(self._set.labels), self._set.blocks, ids, None).ids
         at = self.epoch if epoch is None else epoch
         fill = self._resident
-        if fill is not None and not (fill.complete and fill.plan.covers(asked)):
+        if fill is not None and not fill.holds(asked):
             fill = None
         job = self._decoder.decode_now(asked, self._rule.seed, at, fill)
         self._decoder.finish(job)
@@ -238,11 +238,10 @@ class ImageLoader:
         memory, buffer_bytes = self._memory()
         planner, rule = self._planner, self._rule
         plan = planner.plan(rule, epoch, position, buffer_bytes)
-        if isinstance(memory, Fill):
-            order_by_need(memory, plan.stream)
         many = len(self._selection) > MANY_SAMPLES
         run = Run(
             plan, self._decoder, arrays, self.stats, pictures=self._set.pictures, memory=memory,
+            missing=missing_reads(memory, plan.stream) if isinstance(memory, Fill) else (),
             ahead=(lambda: planner.prepare(rule, epoch + 1, buffer_bytes)) if many else None,
         )  # fmt: skip
         run.start()

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from trainload.loading.jobs import RunPlan
 from trainload.loading.order import Cut, OrderRule, block_groups, cut_order
 from trainload.loading.reads import ALIGNMENT, buffer_windows
 from trainload.loading.selection import Selection
 from trainload.loading.sets import Places
-from trainload.loading.workers import RunPlan
 
 MOST_SLICE = 16  # pictures that a decode worker takes at a time,
 SLICE_BYTES = 2 << 20  # or about this much of large ones: stopping waits for a slice

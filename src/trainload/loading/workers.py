@@ -12,8 +12,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,77 +19,10 @@ from numpy.typing import NDArray
 from trainload.errors import UsageError
 from trainload.loading.buffers import BatchArrays, BufferPair
 from trainload.loading.fills import Fill
-from trainload.loading.order import RankBatches
+from trainload.loading.jobs import BatchJob, Decoder, RunPlan, Slice
 from trainload.loading.reads import plan_reads
 from trainload.loading.sets import PictureSet
 from trainload.loading.stats import LoaderStats
-
-
-@dataclass(slots=True)
-class BatchJob:
-    """One batch on its way: ids and labels int64 [n], images [n, ...], codes int32 [n] (0: decoded well).
-
-    seed, epoch: of its augmentation. end: position of the global order after it. following: this rank's samples after
-    it. reasons: why the sample at a place was not decoded. output: what the consumer gets, once `done`; unless `error`.
-    """
-
-    ids: NDArray[np.int64]
-    labels: NDArray[np.int64]
-    images: NDArray[Any]
-    codes: NDArray[np.int32]
-    seed: int
-    epoch: int
-    end: int
-    following: NDArray[np.int64]
-    reasons: dict[int, str] = field(default_factory=dict)
-    slices_left: int = 0
-    done: bool = False
-    output: tuple[Any, ...] = ()
-    error: BaseException | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Slice:
-    """Samples first .. end-1 of a batch, which lie in buffer window `window`: what a decode worker takes at a time."""
-
-    job: BatchJob
-    first: int
-    end: int
-    window: int
-
-
-class Decoder(Protocol):
-    """What turns samples into pictures; one object for all threads."""
-
-    def new_scratch(self) -> Any:
-        """What one thread needs for itself."""
-
-    def decode(self, scratch: Any, fill: Fill | None, job: BatchJob, first: int, end: int) -> None:
-        """Write job.images and job.codes [first:end]; `fill` holds the samples' bytes (None: the set is in memory)."""
-
-    def finish(self, job: BatchJob) -> None:
-        """All of the batch is decoded: replace damaged pictures, apply batch operations, set job.output."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunPlan:
-    """What a run is to do. Pure values, fixed before any thread starts.
-
-    stream: int64 [n], the ids of this rank in order; share: their batches. windows: int64 bounds of the parts of the
-    stream that are in one arena at a time. slice_size: samples that a decode worker takes at a time.
-    """
-
-    seed: int
-    epoch: int
-    stream: NDArray[np.int64]
-    share: RankBatches
-    windows: NDArray[np.int64]
-    labels: NDArray[np.int32]
-    workers: int
-    io_workers: int
-    prefetch: int
-    slice_size: int
-    verify: bool
 
 
 class Run:
@@ -106,9 +37,12 @@ class Run:
         *,
         pictures: PictureSet | None,
         memory: Fill | BufferPair | None,
+        missing: Sequence[int] = (),
         ahead: Callable[[], object] | None = None,
     ) -> None:
         """memory: the fill that holds all samples for good, or the pair to fill in turn, or None (nothing to read).
+
+        missing: of the former, the reads that are still to be done, in order.
 
         ahead: work for the next epoch, done once on a thread of its own.
         """
@@ -118,6 +52,7 @@ class Run:
         self._stats = stats
         self._pictures = pictures
         self._memory = memory
+        self._missing = missing
         self._ahead = ahead
         self._pid = os.getpid()
         self._next = 0  # the batch to admit next
@@ -125,6 +60,7 @@ class Run:
         self._slices: deque[Slice] = deque()
         self._fills: dict[int, Fill] = {}
         self._windows_planned = 0
+        self._failed: dict[tuple[int, int], Exception] = {}  # (window, read): what it raised
         self._stopped = False
         self._failure: BaseException | None = None
         lock = threading.RLock()  # reentrant: the garbage collector may call stop() anywhere
@@ -167,9 +103,7 @@ class Run:
             raise
 
     def _must_read(self) -> bool:
-        if isinstance(self._memory, Fill):
-            return len(self._memory.order) > 0
-        return self._memory is not None
+        return isinstance(self._memory, BufferPair) or len(self._missing) > 0
 
     def next_batch(self) -> BatchJob | None:
         """The next batch, or None at the end. Raises what went wrong with it, with the traceback of its thread."""
@@ -291,19 +225,28 @@ class Run:
             return None if self._stopped else self._slices.popleft()
 
     def _await_fill(self, part: Slice) -> Fill | None:
-        """The fill that holds the slice's samples, once all of them have arrived; None where nothing is read."""
+        """The fill that holds the slice's samples, once all have arrived; None where nothing is read or all is over.
+
+        Raises what the read of one of them raised.
+        """
         if self._memory is None:
             return None
-        ids = part.job.ids[part.first : part.end]
         started = time.perf_counter()
         with self._lock:
             while not self._stopped:
                 fill = self._fills.get(part.window)
-                if fill is not None and fill.holds(fill.plan.find(ids)):
-                    break
+                if fill is not None and self._has_arrived(fill, part):
+                    self._stats.data_waits_seconds += time.perf_counter() - started
+                    return fill
                 self._data.wait()
-            self._stats.data_waits_seconds += time.perf_counter() - started
-            return self._fills.get(part.window)
+        return None
+
+    def _has_arrived(self, fill: Fill, part: Slice) -> bool:
+        reads = fill.plan.read_of[fill.plan.find(part.job.ids[part.first : part.end])]
+        for k in reads.tolist() if self._failed else ():
+            if (part.window, k) in self._failed:
+                raise self._failed[part.window, k]
+        return bool(fill.ready[reads].all())
 
     def _give_back(self, part: Slice, decode_seconds: float) -> None:
         with self._lock:
@@ -334,21 +277,31 @@ class Run:
         try:
             for window in range(len(self._plan.windows) - 1):
                 fill = self._fill_of(window, planner=n == 0)
-                for k in fill.order[n :: self._plan.io_workers] if fill is not None else ():
+                if fill is None:
+                    continue
+                resident = fill is self._memory
+                reads = self._missing if resident else range(len(fill.plan.units))
+                for k in reads[n :: self._plan.io_workers]:
                     if self._stopped:
                         return
-                    self._read(pictures, fill, k)
+                    self._read(pictures, fill, window, k)
         finally:
             if pictures is not self._pictures:
                 pictures.close()
 
-    def _read(self, pictures: PictureSet, fill: Fill | None, k: int) -> None:
-        assert fill is not None
+    def _read(self, pictures: PictureSet, fill: Fill, window: int, k: int) -> None:
         started = time.perf_counter()
-        if not fill.ready[k]:
-            fill.read(pictures, k, verify=self._plan.verify)
+        failure, size = None, 0
+        if not fill.ready[k]:  # else another run over the same memory was faster
+            try:
+                fill.read(pictures, k, verify=self._plan.verify)
+                size = int(fill.plan.sizes[k])
+            except Exception as error:
+                failure = error
         with self._lock:
-            self._stats.read_bytes += int(fill.plan.sizes[k])
+            if failure is not None:
+                self._failed[window, k] = failure
+            self._stats.read_bytes += size
             self._stats.read_seconds += time.perf_counter() - started
             self._data.notify_all()
 

@@ -1,0 +1,79 @@
+"""What a run is made of: its plan, the batches on their way, the slices that threads take. No threads here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainload.loading.fills import Fill
+from trainload.loading.order import RankBatches
+
+
+@dataclass(slots=True)
+class BatchJob:
+    """One batch on its way: ids and labels int64 [n], images [n, ...], codes int32 [n] (0: decoded well).
+
+    seed, epoch: of its augmentation. end: position of the global order after it. following: this rank's samples after
+    it. reasons: why the sample at a place was not decoded. output: what the consumer gets, once `done`; unless `error`.
+    """
+
+    ids: NDArray[np.int64]
+    labels: NDArray[np.int64]
+    images: NDArray[Any]
+    codes: NDArray[np.int32]
+    seed: int
+    epoch: int
+    end: int
+    following: NDArray[np.int64]
+    reasons: dict[int, str] = field(default_factory=dict)
+    slices_left: int = 0
+    done: bool = False
+    output: tuple[Any, ...] = ()
+    error: BaseException | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Samples first .. end-1 of a batch, which lie in buffer window `window`: what a decode worker takes at a time."""
+
+    job: BatchJob
+    first: int
+    end: int
+    window: int
+
+
+class Decoder(Protocol):
+    """What turns samples into pictures; one object for all threads."""
+
+    def new_scratch(self) -> Any:
+        """What one thread needs for itself."""
+
+    def decode(self, scratch: Any, fill: Fill | None, job: BatchJob, first: int, end: int) -> None:
+        """Write job.images and job.codes [first:end]; `fill` holds the samples' bytes (None: the set is in memory)."""
+
+    def finish(self, job: BatchJob) -> None:
+        """All of the batch is decoded: replace damaged pictures, apply batch operations, set job.output."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """What a run is to do. Pure values, fixed before any thread starts.
+
+    stream: int64 [n], the ids of this rank in order; share: their batches. windows: int64 bounds of the parts of the
+    stream that are in one arena at a time. slice_size: samples that a decode worker takes at a time.
+    """
+
+    seed: int
+    epoch: int
+    stream: NDArray[np.int64]
+    share: RankBatches
+    windows: NDArray[np.int64]
+    labels: NDArray[np.int32]
+    workers: int
+    io_workers: int
+    prefetch: int
+    slice_size: int
+    verify: bool
