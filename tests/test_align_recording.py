@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -69,6 +70,15 @@ def test_a_recording_is_aligned_as_arrays_are(drive_path):
         assert np.allclose(pairs.values("odom")["x"][odom], ((pairs.times - START) / (100 * MS))[odom])
         assert pairs.matches["camera"].overlap_ns.max() == 8 * MS
         assert "received later" in str(pairs.report())
+
+
+def test_pairs_of_a_recording_pickle_as_its_path(drive_path):
+    with tl.open(drive_path) as drive:
+        pairs = tl.align(drive, to="lidar", using={"imu": tl.Interpolate()})
+        expected, data = pairs.values("imu"), pickle.dumps(pairs)
+    again = pickle.loads(data)
+    assert np.array_equal(again.values("imu"), expected)
+    again.drive.reader.close()
 
 
 def test_pictures_cannot_be_interpolated(drive_path):

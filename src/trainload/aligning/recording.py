@@ -77,6 +77,9 @@ class RecordingTimes:
             self._packed[stream] = samples[np.argsort(samples[TIME_FIELD], kind="stable")]
         return self._packed[stream]
 
+    def __reduce__(self) -> tuple[type[RecordingTimes], tuple[HyperframeReader]]:
+        return RecordingTimes, (self.reader,)
+
     def __enter__(self) -> RecordingTimes:
         return self
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from trainload.errors import UsageError
+from trainload.errors import FormatError, UsageError
 from trainload.exporters.numbers import FrameNumbers
 from trainload.formats.envelopes import ENVELOPE_STREAM, RECORD_STREAM, Envelope, envelopes_from_bytes
 from trainload.formats.hyperframe_streams import StreamInfo
@@ -24,6 +24,7 @@ from trainload.reading.hyperframe import HyperframeReader
 
 COMPRESSIONS = ("none", "lz4", "zstd")
 _ATTACHMENT = 0x09
+_PROFILES = {"cdr": "ros2", "ros1": "ros1"}
 _FIRST, _LAST = 0, (1 << 63) - 1
 Progress = Callable[[int, int], None]
 
@@ -64,7 +65,7 @@ def export_mcap(
     try:
         with work.open("wb") as file:
             writer = Writer(file, compression=CompressionType[compression.upper()])
-            writer.start()
+            writer.start(profile=_profile(drive), library="trainload")
             report = _Export(drive, writer, os.fspath(path), progress).run()
             writer.finish()  # type: ignore[no-untyped-call]
             file.flush()
@@ -75,16 +76,44 @@ def export_mcap(
     return report
 
 
+def _imported(drive: HyperframeReader, key: str, kind: type) -> Any:
+    """A part of META "import"; an empty one where it is not there, or not of that kind."""
+    facts = drive.meta.get("import")
+    found = facts.get(key) if isinstance(facts, dict) else None
+    return found if isinstance(found, kind) else kind()
+
+
+def _profile(drive: HyperframeReader) -> str:
+    """The MCAP profile that the imported channels share: ros1, ros2, or none."""
+    channels = _imported(drive, "channels", list)
+    encodings = {channel.get("encoding") if isinstance(channel, dict) else None for channel in channels}
+    return _PROFILES.get(encodings.pop(), "") if len(encodings) == 1 else ""
+
+
+def _channel_of(facts: Any, path: str) -> tuple[str, str, str, str, bytes, dict[str, str]]:
+    """Topic, encoding, type, schema encoding, schema and metadata of a channel in META. Raises FormatError."""
+    try:
+        schema = str(facts["schema"])
+        body = base64.b64decode(schema, validate=True) if facts["schema_coding"] == "base64" else schema.encode()
+        metadata = {str(key): str(value) for key, value in facts["metadata"].items()}
+        texts = tuple(str(facts[key]) for key in ("topic", "encoding", "type", "schema_encoding"))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise FormatError(
+            "the channels of an import must be described", field="META import.channels", offset=None, found=repr(error),
+            expected="topic, type, encoding, schema and metadata", path=path,
+        ) from error  # fmt: skip
+    topic, encoding, name, schema_encoding = texts
+    return topic, encoding, name, schema_encoding, body, metadata
+
+
 class _Export:
     def __init__(self, drive: HyperframeReader, writer: Any, path: str, progress: Progress | None) -> None:
         self._drive = drive
         self._writer = writer
         self._path = path
         self._progress = progress
-        facts = drive.meta.get("import", {})
-        facts = facts if isinstance(facts, dict) else {}
-        self._channels: list[dict[str, Any]] = facts.get("channels", [])
-        self._facts: dict[str, Any] = facts.get("streams", {})
+        self._channels = _imported(drive, "channels", list)
+        self._facts = _imported(drive, "streams", dict)
         self._frames: dict[str, FrameNumbers] = {}
         self._numbers: dict[int | str, int] = {}
         self._schemas: dict[tuple[str, str, bytes], int] = {}
@@ -138,16 +167,12 @@ class _Export:
             self._progress(self._done, self._total)
 
     def _log_channel(self, info: StreamInfo) -> int:
-        position = self._facts.get(info.name, {}).get("channel")
+        facts = self._facts.get(info.name)
+        position = facts.get("channel") if isinstance(facts, dict) else None
         if not isinstance(position, int) or not 0 <= position < len(self._channels):
             return self._raw_channel(info)
         if position not in self._numbers:
-            facts = self._channels[position]
-            schema = str(facts["schema"])
-            body = base64.b64decode(schema) if facts.get("schema_coding") == "base64" else schema.encode()
-            self._numbers[position] = self._register(
-                facts["topic"], facts["encoding"], facts["type"], facts["schema_encoding"], body, facts["metadata"]
-            )
+            self._numbers[position] = self._register(*_channel_of(self._channels[position], self._path))
         return self._numbers[position]
 
     def _raw_channel(self, info: StreamInfo) -> int:
