@@ -86,7 +86,7 @@ def _imported(drive: HyperframeReader, key: str, kind: type) -> Any:
 def _profile(drive: HyperframeReader) -> str:
     """The MCAP profile that the imported channels share: ros1, ros2, or none."""
     channels = _imported(drive, "channels", list)
-    encodings = {channel.get("encoding") if isinstance(channel, dict) else None for channel in channels}
+    encodings = {str(channel.get("encoding")) if isinstance(channel, dict) else "" for channel in channels}
     return _PROFILES.get(encodings.pop(), "") if len(encodings) == 1 else ""
 
 
