@@ -110,8 +110,10 @@ def test_ctrl_c_ends_a_parallel_pack_at_once_wherever_it_is(level: int, source: 
                 time.sleep(0.002)
             time.sleep(chance.random() * 0.2)
             process.send_signal(signal.SIGINT)
-            _, errors = process.communicate(timeout=10)
-        assert process.returncode == 0 or "KeyboardInterrupt" in errors
+            process.communicate(timeout=10)
+        assert process.returncode == 0 or not out.exists()
+        for path in tmp_path.iterdir():
+            path.unlink()
 
 
 def test_a_killed_packer_leaves_no_process_behind(source: Path, tmp_path: Path) -> None:
