@@ -105,6 +105,16 @@ def test_no_list_of_sizes_makes_an_arrangement_fail(sizes: list[int]) -> None:
     assert_is_arrangement(arrange.reference_arrangement(sizes, CAPACITY), sizes, CAPACITY, len(sizes))
 
 
+@pytest.mark.parametrize("at", [0, 500, 1000])
+def test_a_picture_larger_than_a_block_is_alone_and_fails_nothing(at: int) -> None:
+    sizes = [100] * 1000
+    sizes.insert(at, 3 * CAPACITY)
+    blocks = arrange.mixed_arrangement(sizes, arrange.random_order(len(sizes), 0), CAPACITY, 10**6)
+    assert [at] in [block.tolist() for block in blocks]
+    assert sorted(np.concatenate(blocks)) == list(range(1001))
+    assert sorted(np.concatenate(arrange.reference_arrangement(sizes, CAPACITY))) == list(range(1001))
+
+
 def lognormal(count: int) -> np.ndarray:
     mean, sigma = 110_000, 0.62
     draws = np.random.default_rng(1).lognormal(np.log(mean) - sigma * sigma / 2, sigma, count)

@@ -49,7 +49,7 @@ def fill_block(sizes: Index, capacity: int, max_count: int) -> Index:
 
     Takes the window in its order, passing over what does not fit, until about two pictures are missing; then the one
     or two pictures of the rest that fill the gap best, again and again. Takes position 0 always, so no picture waits
-    for ever. At least one picture is taken where sizes[0] <= capacity.
+    for ever; only one that is larger than `capacity` waits for the end, and is alone in its block.
     """
     taken, space = _take_in_order(sizes, capacity, max_count)
     rest = np.setdiff1d(np.arange(len(sizes)), taken, assume_unique=True)
@@ -80,6 +80,8 @@ def _take_in_order(sizes: Index, capacity: int, max_count: int) -> tuple[Index, 
         at += fits + 1
         if space <= near_enough:
             break
+    if not parts:  # every picture is larger than a block
+        return np.zeros(1, np.int64), 0
     taken = np.concatenate(parts)
     kept = taken[: max(1, len(taken) - 2)]
     return kept, space + int(sizes[taken[len(kept) :]].sum())

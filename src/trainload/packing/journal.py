@@ -110,7 +110,10 @@ class Journal:
         first, *lines = self.path.read_bytes().splitlines(keepends=True) or [b""]
         if not first.endswith(b"\n"):
             return 0
-        found = json.loads(first)
+        try:
+            found = dict(json.loads(first))
+        except (ValueError, TypeError):
+            return 0
         if found != identity:
             other = sorted(key for key in identity if found.get(key) != identity[key])
             raise UsageError(

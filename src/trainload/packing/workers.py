@@ -17,7 +17,6 @@ from multiprocessing.connection import Connection, wait
 from types import TracebackType
 from typing import NamedTuple, cast
 
-from trainload.errors import TrainloadError
 from trainload.packing.kinds import RefusedPictureError
 from trainload.packing.levels import LevelOptions, sample_from_source
 from trainload.packing.sources import Files, Locator
@@ -56,7 +55,7 @@ class Workers:
         self._workers = [_Worker(files, options) for _ in range(jobs)] if jobs > 1 else []
 
     def results(self, locators: Iterable[Locator]) -> Iterator[Result]:
-        """One result per locator, in order. Raises what a worker raised."""
+        """One result per locator, in order. Raises what a worker raised, ChildProcessError where one ended."""
         if not self._workers:
             for locator in locators:
                 yield result_of(self._job[0], locator, self._job[1])
@@ -145,7 +144,7 @@ class _Worker:
             results = self.connection.recv()
         except (EOFError, ConnectionError) as error:
             code = self._process.wait()
-            raise TrainloadError(f"a packing process ended by itself (exit code {code})") from error
+            raise ChildProcessError(f"a packing process ended by itself (exit code {code})") from error
         if isinstance(results, BaseException):
             raise results
         return self.pending.pop(0), results
