@@ -43,7 +43,6 @@ class Run:
         """memory: the fill that holds all samples for good, or the pair to fill in turn, or None (nothing to read).
 
         missing: of the former, the reads that are still to be done, in order.
-
         ahead: work for the next epoch, done once on a thread of its own.
         """
         self._plan = plan
@@ -107,8 +106,7 @@ class Run:
 
     def next_batch(self) -> BatchJob | None:
         """The next batch, or None at the end. Raises what went wrong with it, with the traceback of its thread."""
-        if not self._pending:
-            self._admit()
+        self._admit()  # an array may have come back since
         if not self._pending:
             if self._next < len(self._plan.share.ends):
                 raise UsageError("every batch array is in use: give one back before asking for another batch")
@@ -139,9 +137,12 @@ class Run:
             self._stopped = True
             for condition in (self._work, self._data, self._room, self._done):
                 condition.notify_all()
-        if threading.current_thread() not in self._threads:
-            for thread in self._threads:
-                thread.join()
+        if (
+            threading.current_thread() in self._threads
+        ):  # here by the garbage collector: the pair's next tenant will join
+            return
+        for thread in self._threads:
+            thread.join()
         if isinstance(self._memory, BufferPair):
             self._memory.release(self)
 
