@@ -20,12 +20,16 @@ _ENCODINGS = {".jpg": "jpeg", ".jpeg": "jpeg", ".png": "png"}
 
 @dataclass(slots=True)
 class Column:
-    """One stream: its times (int64[n] ns, any order), payload i by `load(i)`, and durations (int64[n] ns) if known."""
+    """One stream: its times (int64[n] ns, any order), payload i by `load(i)`, and durations (int64[n] ns) if known.
+
+    keys: bool[n], which frames are key frames; None: all.
+    """
 
     stream: SourceStream
     times: NDArray[np.int64]
     load: Callable[[int], bytes]
     durations: NDArray[np.int64] | None = None
+    keys: NDArray[np.bool_] | None = None
 
 
 @dataclass(slots=True)
@@ -62,7 +66,8 @@ class ColumnSource:
                 self.damage.add(f"{column.stream.name} frame {index}: {error}", frames=1)
                 continue
             duration = 0 if column.durations is None else int(column.durations[index])
-            yield SourceFrame(column.stream.name, int(times[place]), data, 0, duration)
+            key = column.keys is None or bool(column.keys[index])
+            yield SourceFrame(column.stream.name, int(times[place]), data, 0, duration, key_frame=key)
 
     def progress(self) -> tuple[int, int]:
         return self._done, sum(len(column.times) for column in self.columns)

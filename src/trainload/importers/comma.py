@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from trainload.errors import UsageError
 from trainload.importers.columns import Column, ColumnSource, need_folder, row_loader
 from trainload.importers.source import Damage, SourceStream
+from trainload.importers.video_units import h265_pictures
+from trainload.storage.file import FileSource
 
 _KINDS = {"IMU": "imu", "GNSS": "gnss", "CAN": "can"}
 _POSE = ("frame_positions", "frame_velocities", "frame_orientations", "frame_gps_times")
@@ -33,7 +35,7 @@ def open_comma(path: str | Path) -> ColumnSource:
     if (root / "global_pose" / "frame_times").is_file():
         _add_pose(source, root / "global_pose")
     if (root / "video.hevc").is_file():
-        source.notes.append("video.hevc was left out; its frame times are in global_pose")
+        _add_video(source, root)
     if not source.columns:
         raise UsageError(f"no processed_log/<group>/<signal>/t lies in {root}")
     return source
@@ -54,6 +56,28 @@ def _add_pose(source: ColumnSource, folder: Path) -> None:
     names = {"frame_orientations": "orientation_wxyz"}
     rows = _records({names.get(k, k.removeprefix("frame_")): v for k, v in found.items() if v is not None})
     _add(source, "global_pose", "pose", times, rows)
+
+
+def _add_video(source: ColumnSource, root: Path) -> None:
+    """The camera: one H.265 picture per frame time."""
+    path = root / "video.hevc"
+    units = h265_pictures(path)
+    times = _load(root / "global_pose" / "frame_times", source.damage)
+    count = 0 if times is None else min(len(units), len(times))
+    if times is None or len(units) != len(times):
+        known = 0 if times is None else len(times)
+        reason = f"video.hevc: {len(units):,} pictures and {known:,} frame times"
+        source.damage.add(reason, frames=len(units) - count)
+    if times is None or not count:
+        return
+
+    def load(index: int) -> bytes:
+        with FileSource(path) as file:
+            return file.read_at(units[index].offset, units[index].size)
+
+    stream = SourceStream("camera", "camera", "hevc", clock="hardware", time_source="global_pose/frame_times")
+    stamps = np.rint(times[:count].astype(np.float64) * 1e9).astype(np.int64)
+    source.columns.append(Column(stream, stamps, load, keys=np.array([unit.key for unit in units[:count]], np.bool_)))
 
 
 def _add(source: ColumnSource, name: str, kind: str, times: NDArray[Any] | None, rows: NDArray[Any] | None) -> None:

@@ -161,7 +161,7 @@ class _Import:
         duration = frame.duration_ns if 0 <= frame.duration_ns <= _MAX_DURATION_NS else 0
         self._writer.append(
             stream_id, frame.timestamp_ns, frame.data,
-            receive_ns=receive_ns, duration_ns=duration, stream_index=number,
+            receive_ns=receive_ns, duration_ns=duration, stream_index=number, key_frame=frame.key_frame,
         )  # fmt: skip
 
     def _is_new(self, stream_id: int, number: int, timestamp_ns: int) -> bool:

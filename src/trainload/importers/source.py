@@ -50,7 +50,10 @@ class Wrapping(NamedTuple):
 
 
 class SourceFrame(NamedTuple):
-    """One frame. receive_ns, duration_ns: 0 where unknown. wrapping: None where the payload is all there was."""
+    """One frame. receive_ns, duration_ns: 0 where unknown. wrapping: None where the payload is all there was.
+
+    key_frame: False for a picture of a video that needs the pictures before it.
+    """
 
     stream: str
     timestamp_ns: int
@@ -58,6 +61,7 @@ class SourceFrame(NamedTuple):
     receive_ns: int = 0
     duration_ns: int = 0
     wrapping: Wrapping | None = None
+    key_frame: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from trainload.importers.json_messages import json_splitter
 from trainload.importers.protobuf_messages import protobuf_splitter
 from trainload.importers.ros_messages import ros_splitter
 from trainload.importers.source import Channel, Damage, SourceFrame, SourceStream, Wrapping
+from trainload.importers.video_units import is_key_frame
 
 _BAD_MESSAGE = (ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError, struct.error)
 CLOCKS = ("hardware", "host")
@@ -68,7 +69,9 @@ class TopicStreams:
             name = self._streams[key] = stream.name
             yield stream
         wrapping = Wrapping(message.log_ns, message.publish_ns, message.sequence, split.join, split.offset, split.shell)
-        yield SourceFrame(name, split.stamp_ns if stamped else message.log_ns, split.data, message.log_ns, 0, wrapping)
+        time_ns = split.stamp_ns if stamped else message.log_ns
+        alone = is_key_frame(split.form.encoding, split.data)
+        yield SourceFrame(name, time_ns, split.data, message.log_ns, 0, wrapping, alone)
 
     def _split(self, message: LogMessage) -> Split:
         channel = self.channels[message.channel]
