@@ -113,14 +113,8 @@ class WindowSequence:
         into: ReadStretches | None,
     ) -> list[Window]:  # fmt: skip
         wanted = [self._entries(file, k - base, streams) for k in range(k0, k1)]
-        table = file.windows
         if streams is None and file.window_table_stored:
-            start, end = int(table.extent_offset[k0 - base]), 0
-            rows = slice(k0 - base, k1 - base)
-            extents = zip(table.extent_offset[rows].tolist(), table.extent_size[rows].tolist())
-            used = [(offset, offset + size) for offset, size in extents if size]
-            start, end = min(used)[0] if used else 0, max((end for _, end in used), default=0)
-            stretches = [(start, end)] if used else []
+            stretches = _extent(file, slice(k0 - base, k1 - base))
         else:
             stretches = plan_stretches([e for window in wanted for part in window.values() for e in part.tolist()])
         data = Runs(file, stretches, None if into is None else partial(into, file.source))
@@ -144,3 +138,11 @@ class WindowSequence:
         local = k - self._first[part]
         sizes = self._files[part].windows.extent_size[local : local + 256].cumsum()
         return k + max(1, int(np.searchsorted(sizes, MAX_RUN_BYTES, "right")))
+
+
+def _extent(file: HyperframeFile, rows: slice) -> list[tuple[int, int]]:
+    """The one (start, end) that spans the extents of some windows; none where all their frames came late."""
+    table = file.windows
+    extents = zip(table.extent_offset[rows].tolist(), table.extent_size[rows].tolist())
+    used = [(offset, offset + size) for offset, size in extents if size]
+    return [(min(start for start, _ in used), max(end for _, end in used))] if used else []
