@@ -25,7 +25,7 @@ def _encode_high(data: bytes, level: int) -> bytes:
 def _encode(data: bytes, **options: str | int) -> bytes:
     if len(data) > _MAX_INPUT_BYTES:
         return data  # LZ4 takes no more; what did not shrink is stored as it is
-    return _SIZE.pack(len(data)) + bytes(lz4.block.compress(data, store_size=False, **options))
+    return bytes(lz4.block.compress(data, store_size=True, **options))  # puts the u32 before the block
 
 
 def _decode(stored: bytes | memoryview, limit: int) -> bytes:
