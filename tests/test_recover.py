@@ -20,7 +20,8 @@ from trainload.cli.recover import recover as _command  # noqa: F401 - registers 
 from trainload.formats import hyperframe as hfrm
 from trainload.formats.hyperframe_records import WindowRecord
 from trainload.formats.hyperframe_sections import durations_from_bytes, meta_from_bytes, receive_times_from_bytes
-from trainload.recording import recover as recover_module
+from trainload.formats.hyperframe_streams import StreamInfo
+from trainload.recording.part import Part, StoredFrame
 from trainload.recording.recover import recover
 from trainload.recording.writer import HyperframeWriter
 
@@ -143,6 +144,16 @@ def test_a_good_index_names_the_frames_whose_record_is_damaged(tmp_path: Path, w
     assert after.sections[b"RECV"] == before.sections[b"RECV"] and after.sections[b"DURA"] == before.sections[b"DURA"]
 
 
+def test_sections_that_nobody_knows_are_kept(tmp_path: Path) -> None:
+    part = Part(tmp_path / "a.hfr", 100)
+    part.set_streams([StreamInfo(0, "a")])
+    part.keep_sections([(b"XTRA", b"from the future")])
+    part.write_window(0, 100, [StoredFrame(5, 0, 1, 0, b"x")])
+    part.finalize()
+    recover(tmp_path / "a.hfr", tmp_path / "b.hfr")
+    assert OpenedRecording(tmp_path / "b.hfr").sections[b"XTRA"] == b"from the future"
+
+
 def test_a_frame_in_a_hole_that_is_damaged_itself_is_named(tmp_path: Path) -> None:
     write_recording(tmp_path / "a.hfr")
     lost = windows_of(tmp_path / "a.hfr")[5]
@@ -235,12 +246,12 @@ def test_a_copy_that_differs_from_the_original_never_gets_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_recording(tmp_path / "a.hfr", seconds=1)
-    write_window = recover_module.Part.write_window
+    write_window = Part.write_window
 
-    def lose_one(part: recover_module.Part, start: int, end: int, frames: list[recover_module.StoredFrame]) -> None:
+    def lose_one(part: Part, start: int, end: int, frames: list[StoredFrame]) -> None:
         write_window(part, start, end, frames[1:])
 
-    monkeypatch.setattr(recover_module.Part, "write_window", lose_one)
+    monkeypatch.setattr(Part, "write_window", lose_one)
     with pytest.raises(FormatError, match="every frame that was copied"):
         recover(tmp_path / "a.hfr", tmp_path / "b.hfr")
     assert [path.name for path in tmp_path.iterdir()] == ["a.hfr"]

@@ -15,15 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainload.formats.hyperframe import FRAME_CRCS, HARDWARE_TIME, KEY_FRAME, LATE, MAX_TIMESTAMP_NS, Index
-from trainload.formats.hyperframe_sections import (
-    TAG_DROPS,
-    TAG_DURATIONS,
-    TAG_META,
-    TAG_RECEIVE_TIMES,
-    TAG_STREAMS,
-    TAG_WINDOWS,
-    Drop,
-)
+from trainload.formats.hyperframe_sections import KNOWN_TAGS, Drop
 from trainload.formats.hyperframe_streams import StreamInfo
 from trainload.formats.hyperframe_windows import window_starts
 from trainload.reading.frame import check_crc
@@ -34,7 +26,6 @@ from trainload.recording.part import Part, StoredFrame
 Progress = Callable[[int, int], None]
 Section = tuple[bytes, bytes]
 
-_KNOWN = {TAG_STREAMS, TAG_WINDOWS, TAG_RECEIVE_TIMES, TAG_DURATIONS, TAG_META, TAG_DROPS}
 _PLAIN_FLAGS = KEY_FRAME | HARDWARE_TIME
 
 
@@ -112,7 +103,7 @@ def unknown_sections(files: Sequence[HyperframeFile]) -> list[Section]:
     found: list[Section] = []
     for file in files:
         for tag in file.section_tags:
-            body = None if tag in _KNOWN else file.section(tag)
+            body = None if tag in KNOWN_TAGS else file.section(tag)
             if body is not None and (tag, body) not in found:
                 found.append((tag, body))
     return found

@@ -21,6 +21,9 @@ TAG_RECEIVE_TIMES = b"RECV"  # u64 ns per index entry; NO_RECEIVE_TIME where non
 TAG_DURATIONS = b"DURA"  # u32 ns per index entry; NO_DURATION where none was given
 TAG_META = b"META"
 TAG_DROPS = b"DROP"
+KNOWN_TAGS = frozenset(
+    (TAG_STREAMS, TAG_WINDOWS, TAG_RECEIVE_TIMES, TAG_DURATIONS, TAG_META, TAG_DROPS)
+)  # others are skipped, and kept by tools that rewrite a file
 
 NO_RECEIVE_TIME = 0  # 1 January 1970: no frame was received then
 NO_DURATION = 0

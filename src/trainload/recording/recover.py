@@ -122,6 +122,7 @@ class _Rescue:
         part.meta = {"recovered_from": Path(self.source.path).name}
         hole: Hole | None = None
         self._read_sections(self._intact.sections, part)
+        part.keep_sections([found for found in self._intact.sections if found[0] not in sections.KNOWN_TAGS])
         for found in _walk(self.source, self._file_id):
             if isinstance(found, Hole):
                 hole = found
