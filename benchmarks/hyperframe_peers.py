@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import trainload as tl
-from hyperframe_write import CODECS, STREAMS, Frame, write_mcap
+from hyperframe_write import CODECS, STREAMS, Frame, write_hyperframes, write_mcap
 from trainload.recording.writer import HyperframeWriter
 
 WINDOW_NS = 100_000_000
@@ -79,6 +79,15 @@ class Trainload(Side):
 class TrainloadUnchecked(Trainload):
     name = "trainload verify=none"
     verify = "none"
+
+
+class TrainloadPacked(Trainload):
+    """As a recorder writes it: the samples of imu, odom and tf of one window are one array, led by their times."""
+
+    name = "trainload packed"
+
+    def write(self, frames: list[Frame]) -> None:
+        write_hyperframes(self.path, frames, self.codec, False)
 
 
 class Bare(Trainload):
@@ -257,4 +266,4 @@ class NCore(Side):
         return total
 
 
-SIDES: tuple[type[Side], ...] = (Trainload, TrainloadUnchecked, Bare, Mcap, Hdf5, Rosbags, NCore)
+SIDES: tuple[type[Side], ...] = (Trainload, TrainloadUnchecked, TrainloadPacked, Bare, Mcap, Hdf5, Rosbags, NCore)
