@@ -7,12 +7,11 @@
 namespace trainload {
 namespace {
 
-// The head of libjpeg's struct jpeg_entropy_decoder (jpegint.h, which is not installed everywhere): the same in every
-// release of libjpeg-turbo.
+// The head of libjpeg's struct jpeg_entropy_decoder (jpegint.h, which is not installed everywhere): the same in libjpeg-
+// turbo 1 to 3.
 struct EntropyDecoder {
     void (*start_pass)(j_decompress_ptr);
     boolean (*decode_mcu)(j_decompress_ptr, JBLOCKROW*);
-    boolean insufficient_data;
 };
 
 constexpr std::array<std::uint8_t, 64> kNaturalOrder{0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,
