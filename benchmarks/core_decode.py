@@ -1,6 +1,6 @@
 """Pictures per second and CPU time per picture of the core: region decode alone, + resample, + normalise.
 
-usage: core_decode.py FOLDER [--threads N] [--seconds S] [--json FILE]
+usage: core_decode.py FOLDER [--threads N] [--seconds S] [--pictures N] [--json FILE]
 
 FOLDER holds JPEGs at any depth. They are measured as they are (LV0) and shrunk as level 3 packs them (short side 400,
 long side cut to 600, quality 80), without restart markers, with one per MCU row, and with one every few MCUs.
@@ -13,7 +13,6 @@ import argparse
 import io
 import json
 import os
-import platform
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +22,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from machine import machine
 from trainload import _core
 
 OPS = [("random_resized_crop", 0, [224, 224, 0.08, 1.0, 3 / 4, 4 / 3]), ("horizontal_flip", 1, [0.5])]
@@ -34,9 +34,10 @@ def level3(encoded: bytes, **restart: int) -> bytes:
     with Image.open(io.BytesIO(encoded)) as picture:
         picture = picture.convert("RGB")
         scale = min(1.0, 400 / min(picture.size))
-        picture = picture.resize((round(picture.width * scale), round(picture.height * scale)), Image.Resampling.LANCZOS)
-        left, top = max(0, picture.width - 600) // 2, max(0, picture.height - 600) // 2
-        picture = picture.crop((left, top, left + min(600, picture.width), top + min(600, picture.height)))
+        width, height = round(picture.width * scale), round(picture.height * scale)
+        picture = picture.resize((width, height), Image.Resampling.LANCZOS)
+        left, top = max(0, width - 600) // 2, max(0, height - 600) // 2
+        picture = picture.crop((left, top, left + min(600, width), top + min(600, height)))
         made = io.BytesIO()
         picture.save(made, "JPEG", quality=80, **restart)
     return made.getvalue()
@@ -131,8 +132,8 @@ def main() -> None:
                 rows.append({**row, "step": step_name, **result})
                 print(*rows[-1].values(), sep="\t", flush=True)
     if options.json:
-        machine = {"platform": platform.platform(), "cpus": os.cpu_count(), "kernels": _core.kernel_names()[-1]}
-        options.json.write_text(json.dumps({"machine": machine, "threads": options.threads, "rows": rows}, indent=1))
+        about = {"machine": machine(), "kernels": _core.kernel_names()[-1], "threads": options.threads}
+        options.json.write_text(json.dumps({**about, "rows": rows}, indent=1))
 
 
 if __name__ == "__main__":

@@ -7,8 +7,8 @@
 namespace trainload {
 namespace {
 
-// The head of libjpeg's struct jpeg_entropy_decoder (jpegint.h, which is not installed everywhere): the same in libjpeg-
-// turbo 1 to 3.
+// The head of libjpeg's struct jpeg_entropy_decoder (jpegint.h, which is not installed everywhere): the same in
+// libjpeg-turbo 1 to 3.
 struct EntropyDecoder {
     void (*start_pass)(j_decompress_ptr);
     boolean (*decode_mcu)(j_decompress_ptr, JBLOCKROW*);

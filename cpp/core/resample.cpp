@@ -9,7 +9,6 @@ namespace trainload {
 // of operations; positions count from reach_first, as Pillow's do from the edge of its picture.
 void AxisFilter::build(const Axis& axis, int tap_step) {
     const double scale = (axis.to - axis.from) / axis.scaled;
-    const double filter_scale = std::max(scale, 1.0), support = filter_scale, inverse = 1.0 / filter_scale;
     const double origin = axis.from - axis.reach_first;
     const int limit = axis.reach_end - axis.reach_first;
     outputs = axis.window_end - axis.window_first;
@@ -17,6 +16,7 @@ void AxisFilter::build(const Axis& axis, int tap_step) {
     start.resize(static_cast<std::size_t>(outputs));
     counts_.resize(static_cast<std::size_t>(outputs));
     first = outputs > 0 ? limit : 0, end = 0, taps = 0;
+    const double support = std::max(scale, 1.0);
     for (int i = 0; i < outputs; ++i) {
         const double center = origin + (axis.window_first + i + 0.5) * scale;
         start[i] = std::max(static_cast<int>(center - support + 0.5), 0);
@@ -31,24 +31,30 @@ void AxisFilter::build(const Axis& axis, int tap_step) {
     low.assign(static_cast<std::size_t>(outputs) * taps, 0);
     for (int i = 0; i < outputs; ++i) {
         const double center = origin + (axis.window_first + i + 0.5) * scale;
-        double sum = 0.0;
-        for (int t = 0; t < counts_[i]; ++t) {
-            const double distance = std::abs((t + start[i] - center + 0.5) * inverse);
-            exact_[t] = distance < 1.0 ? 1.0 - distance : 0.0;
-            sum += exact_[t];
-        }
-        const std::size_t place = static_cast<std::size_t>(axis.mirrored ? outputs - 1 - i : i) * taps;
-        for (int t = 0; t < counts_[i]; ++t) {
-            const double weight = sum != 0.0 ? exact_[t] / sum : exact_[t];
-            const int fixed = static_cast<int>(0.5 + weight * (1 << kWeightBits));
-            high[place + t] = static_cast<std::int16_t>(fixed >> kLowBits);
-            low[place + t] = static_cast<std::int16_t>(fixed & ((1 << kLowBits) - 1));
-        }
+        weigh(start[i], counts_[i], center, support, axis.mirrored ? outputs - 1 - i : i);
     }
     if (axis.mirrored) std::ranges::reverse(start);
     for (std::int32_t& position : start) position -= first;
     first += axis.reach_first;
     end += axis.reach_first;
+}
+
+// The weights of `count` inputs from `from` on, for the output at `place`.
+void AxisFilter::weigh(int from, int count, double center, double support, int place) {
+    const double inverse = 1.0 / support;
+    double sum = 0.0;
+    for (int t = 0; t < count; ++t) {
+        const double distance = std::abs((t + from - center + 0.5) * inverse);
+        exact_[t] = distance < 1.0 ? 1.0 - distance : 0.0;
+        sum += exact_[t];
+    }
+    const std::size_t at = static_cast<std::size_t>(place) * taps;
+    for (int t = 0; t < count; ++t) {
+        const double weight = sum != 0.0 ? exact_[t] / sum : exact_[t];
+        const int fixed = static_cast<int>(0.5 + weight * (1 << kWeightBits));
+        high[at + t] = static_cast<std::int16_t>(fixed >> kLowBits);
+        low[at + t] = static_cast<std::int16_t>(fixed & ((1 << kLowBits) - 1));
+    }
 }
 
 }  // namespace trainload

@@ -34,6 +34,8 @@ struct AxisFilter {
     void build(const Axis& axis, int tap_step);
 
   private:
+    void weigh(int from, int count, double center, double support, int place);
+
     std::vector<std::int32_t> counts_;
     std::vector<double> exact_;
 };
