@@ -152,13 +152,26 @@ def test_partial_reads_each_block_once_per_epoch(path):
     assert sorted(log) == sorted([(k, 0, 16 * MB) for k in range(6)] * 2)
 
 
-def test_a_rank_reads_only_the_bytes_of_its_samples(path):
-    loader = loader_of(path, mode="partial", rank=1, world_size=3, last="drop", verify="none")
+@pytest.mark.parametrize("mode", ["fully", "partial"])
+def test_a_rank_reads_only_the_bytes_of_its_samples(path, mode):
+    loader = loader_of(path, mode=mode, rank=1, world_size=3, last="drop", verify="none")
     log = counted(loader)
     ids = np.concatenate([ids for _, _, ids in loader])
     sizes = tl.open(path).sizes
     assert sum(size for *_, size in log) <= sizes[ids].sum() + len(ids) * 64 + len(log) * 1024 * 10
     assert sum(size for *_, size in log) < MB
+
+
+def test_fully_never_reads_what_a_rank_has_already(path):
+    loader = loader_of(path, mode="fully", rank=0, world_size=3)
+    log = counted(loader)
+    needed: set[int] = set()
+    for _ in range(6):
+        before = len(log)
+        new = {int(i) for _, _, ids in loader for i in ids} - needed
+        needed |= new
+        assert bool(new) == (len(log) > before)
+    assert loader.stats.read_bytes < 2 * int(tl.open(path).sizes.sum())
 
 
 @pytest.mark.parametrize("batch_size", [1, 37, 60, 200])

@@ -138,7 +138,8 @@ class SampleDecoder:
         if self._samples.pictures is not None and fill is None:
             plan = plan_reads(self._samples.pictures.places, ids)
             fill = Fill(new_arena(plan.size_bytes), plan)
-            for k in range(len(plan.units)):
-                fill.read(self._samples.pictures, k, verify=True)
+            reads = fill.all_reads()
+            for k in reads.order:
+                fill.read(self._samples.pictures, reads, k, verify=True)
         self.decode(self.new_scratch(), fill, job, 0, len(ids))
         return job

@@ -1,6 +1,9 @@
-"""Samples on their way into memory: what is planned, what has arrived. No threads of its own."""
+"""Samples on their way into memory: where they belong in an arena, which have arrived, which reads bring the rest."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,51 +13,93 @@ from trainload.loading.reads import ReadPlan, plan_reads
 from trainload.loading.sets import PictureSet, Places
 
 
-class Fill:
-    """One arena and the reads that fill it.
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """Reads into a fill, in the order in which they should be done.
 
-    ready[k]: read k has been done. left: samples that are still to be decoded from here; at 0 the arena may be filled
-    anew. Two runs may fill one arena at once: they write the same bytes to the same place.
+    Read k takes sizes[k] bytes of units[k] from starts[k] to place[k] in the arena; whole[k]: the unit's checksum can
+    be checked. It brings the samples in rows[edges[k]:edges[k+1]] of the fill's layout.
     """
 
-    def __init__(self, arena: NDArray[np.uint8], plan: ReadPlan, left: int = 0) -> None:
-        self.arena = arena
-        self.plan = plan
-        self.left = left
-        self.ready = np.zeros(len(plan.units), np.bool_)
+    units: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+    place: NDArray[np.int64]
+    whole: NDArray[np.bool_]
+    rows: NDArray[np.int64]
+    edges: NDArray[np.int64]
+    order: Sequence[int]
 
-    def read(self, pictures: PictureSet, k: int, *, verify: bool) -> None:
-        """Do read `k`, and check the block's checksum where a whole block came."""
-        plan = self.plan
-        place, size = int(plan.place[k]), int(plan.sizes[k])
+    def rows_of(self, k: int) -> NDArray[np.int64]:
+        """The samples that read `k` brings."""
+        return self.rows[self.edges[k] : self.edges[k + 1]]
+
+
+class Fill:
+    """One arena with a place for every sample of `layout`.
+
+    arrived[row]: that sample is there. left: samples that are still to be decoded from here; at 0 the arena may be
+    filled anew. Two runs may fill one arena at once: they write the same bytes to the same place.
+    """
+
+    def __init__(self, arena: NDArray[np.uint8], layout: ReadPlan, left: int = 0) -> None:
+        self.arena = arena
+        self.layout = layout
+        self.left = left
+        self.arrived = np.zeros(len(layout.ids), np.bool_)
+
+    def read(self, pictures: PictureSet, reads: Reads, k: int, *, verify: bool) -> int:
+        """Do read `k` and check the block's checksum where a whole block came. The bytes read: 0 if all were there."""
+        rows = reads.rows_of(k)
+        if self.arrived[rows].all():
+            return 0
+        place, size = int(reads.place[k]), int(reads.sizes[k])
         view = self.arena[place : place + size].data
-        pictures.read(int(plan.units[k]), int(plan.starts[k]), view)
-        if verify and plan.whole[k]:
-            pictures.check_unit(int(plan.units[k]), view)
-        self.ready[k] = True
+        pictures.read(int(reads.units[k]), int(reads.starts[k]), view)
+        if verify and reads.whole[k]:
+            pictures.check_unit(int(reads.units[k]), view)
+        self.arrived[rows] = True
+        return size
 
     def holds(self, ids: NDArray[np.int64]) -> bool:
         """True where all of these samples belong here and have arrived."""
-        return self.plan.covers(ids) and bool(self.ready[self.plan.read_of[self.plan.find(ids)]].all())
+        return self.layout.covers(ids) and bool(self.arrived[self.layout.find(ids)].all())
 
     def offsets(self, ids: NDArray[np.int64]) -> NDArray[np.uint64]:
         """Where samples that belong here lie in the arena."""
-        return self.plan.offsets[self.plan.find(ids)]
+        return self.layout.offsets[self.layout.find(ids)]
+
+    def missing_reads(self, places: Places, stream: NDArray[np.int64]) -> Reads | None:
+        """What brings the samples of `stream` that are not there yet, first needed first; None where all are."""
+        missing = stream[~self.arrived[self.layout.find(stream)]]
+        if not len(missing):
+            return None
+        everything = len(missing) == len(self.layout.ids) and not self.arrived.any()
+        plan = self.layout if everything else plan_reads(places, missing)
+        first_use = np.full(len(plan.units), len(missing), np.int64)
+        np.minimum.at(first_use, plan.read_of[plan.find(missing)], np.arange(len(missing)))
+        return _reads_into(self.layout, plan, np.argsort(first_use, kind="stable").tolist())
+
+    def all_reads(self) -> Reads:
+        """What brings all samples, in the order of their places."""
+        return _reads_into(self.layout, self.layout, range(len(self.layout.units)))
+
+
+def _reads_into(layout: ReadPlan, plan: ReadPlan, order: Sequence[int]) -> Reads:
+    """The reads of `plan` with their places in an arena that has `layout`, which covers the plan's samples.
+
+    Neighbours of the plan are neighbours of the layout, too: a read goes where its first sample belongs.
+    """
+    members = np.argsort(plan.read_of, kind="stable")
+    edges = np.searchsorted(plan.read_of[members], np.arange(len(plan.units) + 1))
+    rows = layout.find(plan.ids[members])
+    first = members[edges[:-1]]
+    before = plan.offsets[first].astype(np.int64) - plan.place
+    place = layout.offsets[rows[edges[:-1]]].astype(np.int64) - before
+    return Reads(plan.units, plan.starts, plan.sizes, place, plan.whole, rows, edges, order)
 
 
 def resident_fill(places: Places, ids: NDArray[np.int64]) -> Fill:
     """A fill that keeps all of `ids` for good (FULLY): one arena as large as they need, nothing read yet."""
-    plan = plan_reads(places, ids)
-    return Fill(new_arena(plan.size_bytes), plan)
-
-
-def missing_reads(fill: Fill, stream: NDArray[np.int64]) -> list[int]:
-    """The reads of a fill that were not done yet, in the order in which `stream` will ask for them."""
-    if fill.ready.all():
-        return []
-    first_use = np.full(len(fill.ready), len(stream), np.int64)
-    reads = fill.plan.read_of[fill.plan.find(stream)]
-    np.minimum.at(first_use, reads, np.arange(len(stream)))
-    needed = np.argsort(first_use, kind="stable")
-    missing: list[int] = needed[~fill.ready[needed]].tolist()
-    return missing
+    layout = plan_reads(places, ids)
+    return Fill(new_arena(layout.size_bytes), layout)

@@ -13,7 +13,7 @@ from trainload.formats.dts import BLOCK_SIZE
 from trainload.loading.buffers import BatchArrays, BatchPool, BufferPair
 from trainload.loading.cpus import usable_cpus
 from trainload.loading.decoding import SampleDecoder
-from trainload.loading.fills import Fill, missing_reads, resident_fill
+from trainload.loading.fills import Fill, resident_fill
 from trainload.loading.iterator import BatchIterator
 from trainload.loading.memory import memory_limit, processes_on_this_machine
 from trainload.loading.modes import MemoryPlan, ModeChoice, choose_mode
@@ -238,10 +238,12 @@ class ImageLoader:
         memory, buffer_bytes = self._memory()
         planner, rule = self._planner, self._rule
         plan = planner.plan(rule, epoch, position, buffer_bytes)
+        reads = None
+        if isinstance(memory, Fill) and self._set.places is not None:
+            reads = memory.missing_reads(self._set.places, plan.stream)
         many = len(self._selection) > MANY_SAMPLES
         run = Run(
-            plan, self._decoder, arrays, self.stats, pictures=self._set.pictures, memory=memory,
-            missing=missing_reads(memory, plan.stream) if isinstance(memory, Fill) else (),
+            plan, self._decoder, arrays, self.stats, pictures=self._set.pictures, memory=memory, reads=reads,
             ahead=(lambda: planner.prepare(rule, epoch + 1, buffer_bytes)) if many else None,
         )  # fmt: skip
         run.start()

@@ -18,11 +18,13 @@ from numpy.typing import NDArray
 
 from trainload.errors import UsageError
 from trainload.loading.buffers import BatchArrays, BufferPair
-from trainload.loading.fills import Fill
+from trainload.loading.fills import Fill, Reads
 from trainload.loading.jobs import BatchJob, Decoder, RunPlan, Slice
 from trainload.loading.reads import plan_reads
 from trainload.loading.sets import PictureSet
 from trainload.loading.stats import LoaderStats
+
+NOTHING = (None, None)  # no fill, no reads
 
 
 class Run:
@@ -37,12 +39,12 @@ class Run:
         *,
         pictures: PictureSet | None,
         memory: Fill | BufferPair | None,
-        missing: Sequence[int] = (),
+        reads: Reads | None = None,
         ahead: Callable[[], object] | None = None,
     ) -> None:
         """memory: the fill that holds all samples for good, or the pair to fill in turn, or None (nothing to read).
 
-        missing: of the former, the reads that are still to be done, in order.
+        reads: into the former, what brings the samples that are missing.
         ahead: work for the next epoch, done once on a thread of its own.
         """
         self._plan = plan
@@ -51,15 +53,15 @@ class Run:
         self._stats = stats
         self._pictures = pictures
         self._memory = memory
-        self._missing = missing
+        self._resident_reads = reads
         self._ahead = ahead
         self._pid = os.getpid()
         self._next = 0  # the batch to admit next
         self._pending: deque[BatchJob] = deque()
         self._slices: deque[Slice] = deque()
-        self._fills: dict[int, Fill] = {}
+        self._fills: dict[int, tuple[Fill, Reads | None]] = {}  # by window
         self._windows_planned = 0
-        self._failed: dict[tuple[int, int], Exception] = {}  # (window, read): what it raised
+        self._failed: dict[tuple[int, int], Exception] = {}  # (window, row of its layout): what its read raised
         self._stopped = False
         self._failure: BaseException | None = None
         lock = threading.RLock()  # reentrant: the garbage collector may call stop() anywhere
@@ -81,7 +83,7 @@ class Run:
         if isinstance(self._memory, BufferPair):
             self._arenas = self._memory.claim(self)
         elif self._memory is not None:
-            self._fills[0] = self._memory
+            self._fills[0] = self._memory, self._resident_reads
             self._windows_planned = 1
         loops: list[tuple[str, Callable[[int], None], int]] = [
             ("decode", self._decode_loop, self._plan.workers),
@@ -102,7 +104,7 @@ class Run:
             raise
 
     def _must_read(self) -> bool:
-        return isinstance(self._memory, BufferPair) or len(self._missing) > 0
+        return isinstance(self._memory, BufferPair) or self._resident_reads is not None
 
     def next_batch(self) -> BatchJob | None:
         """The next batch, or None at the end. Raises what went wrong with it, with the traceback of its thread."""
@@ -235,7 +237,7 @@ class Run:
         started = time.perf_counter()
         with self._lock:
             while not self._stopped:
-                fill = self._fills.get(part.window)
+                fill, _ = self._fills.get(part.window, NOTHING)
                 if fill is not None and self._has_arrived(fill, part):
                     self._stats.data_waits_seconds += time.perf_counter() - started
                     return fill
@@ -243,16 +245,16 @@ class Run:
         return None
 
     def _has_arrived(self, fill: Fill, part: Slice) -> bool:
-        reads = fill.plan.read_of[fill.plan.find(part.job.ids[part.first : part.end])]
-        for k in reads.tolist() if self._failed else ():
-            if (part.window, k) in self._failed:
-                raise self._failed[part.window, k]
-        return bool(fill.ready[reads].all())
+        rows = fill.layout.find(part.job.ids[part.first : part.end])
+        for row in rows.tolist() if self._failed else ():
+            if (part.window, row) in self._failed:
+                raise self._failed[part.window, row]
+        return bool(fill.arrived[rows].all())
 
     def _give_back(self, part: Slice, decode_seconds: float) -> None:
         with self._lock:
             self._stats.decode_seconds += decode_seconds
-            fill = self._fills.get(part.window)
+            fill, _ = self._fills.get(part.window, NOTHING)
             if fill is not None and self._arenas:
                 fill.left -= part.end - part.first
                 if fill.left == 0:
@@ -277,53 +279,49 @@ class Run:
         pictures = self._pictures.clone()
         try:
             for window in range(len(self._plan.windows) - 1):
-                fill = self._fill_of(window, planner=n == 0)
-                if fill is None:
+                fill, reads = self._fill_of(window, planner=n == 0)
+                if fill is None or reads is None:
                     continue
-                resident = fill is self._memory
-                reads = self._missing if resident else range(len(fill.plan.units))
-                for k in reads[n :: self._plan.io_workers]:
+                for k in reads.order[n :: self._plan.io_workers]:
                     if self._stopped:
                         return
-                    self._read(pictures, fill, window, k)
+                    self._read(pictures, window, fill, reads, k)
         finally:
             if pictures is not self._pictures:
                 pictures.close()
 
-    def _read(self, pictures: PictureSet, fill: Fill, window: int, k: int) -> None:
+    def _read(self, pictures: PictureSet, window: int, fill: Fill, reads: Reads, k: int) -> None:
         started = time.perf_counter()
         failure, size = None, 0
-        if not fill.ready[k]:  # else another run over the same memory was faster
-            try:
-                fill.read(pictures, k, verify=self._plan.verify)
-                size = int(fill.plan.sizes[k])
-            except Exception as error:
-                failure = error
+        try:
+            size = fill.read(pictures, reads, k, verify=self._plan.verify)
+        except Exception as error:
+            failure = error
         with self._lock:
             if failure is not None:
-                self._failed[window, k] = failure
+                self._failed |= {(window, row): failure for row in reads.rows_of(k).tolist()}
             self._stats.read_bytes += size
             self._stats.read_seconds += time.perf_counter() - started
             self._data.notify_all()
 
-    def _fill_of(self, window: int, *, planner: bool) -> Fill | None:
-        """The fill of a window, planned by the first IO worker once its arena is free; None where nothing is left."""
+    def _fill_of(self, window: int, *, planner: bool) -> tuple[Fill | None, Reads | None]:
+        """A window's fill and reads, planned by the first IO worker once an arena is free; nothing where it is over."""
         with self._lock:
             while not self._stopped and window >= self._windows_planned:
-                before = self._fills.get(window - 2)
+                before, _ = self._fills.get(window - 2, NOTHING)
                 if planner and (before is None or before.left == 0):
                     break
                 self._room.wait()
             if self._stopped or window < self._windows_planned:
-                return self._fills.get(window)
+                return self._fills.get(window, NOTHING)
         ids = self._plan.stream[self._plan.windows[window] : self._plan.windows[window + 1]]
         arena = self._arenas[window % 2]
         assert self._pictures is not None
-        reads = plan_reads(self._pictures.places, ids, limit_bytes=len(arena))
-        fill = Fill(arena, reads, left=len(ids))
+        fill = Fill(arena, plan_reads(self._pictures.places, ids, limit_bytes=len(arena)), left=len(ids))
+        reads = fill.all_reads()
         with self._lock:
             self._fills.pop(window - 2, None)
-            self._fills[window] = fill
+            self._fills[window] = fill, reads
             self._windows_planned = window + 1
             self._room.notify_all()
-        return fill
+        return fill, reads
