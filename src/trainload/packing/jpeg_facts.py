@@ -78,4 +78,4 @@ def jpeg_facts(data: bytes) -> JpegFacts | None:
     if frame is None:
         return None
     width, height, precision, marker, sampling = frame
-    return JpegFacts(width, height, precision, sampling, marker, has_exif, data.find(EOI, at) >= 0)
+    return JpegFacts(width, height, precision, sampling, marker, has_exif, data.rfind(EOI) >= at)

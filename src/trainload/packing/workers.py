@@ -19,7 +19,7 @@ from typing import NamedTuple, cast
 
 from trainload.packing.kinds import RefusedPictureError
 from trainload.packing.levels import LevelOptions, sample_from_source
-from trainload.packing.sources import Files, Locator
+from trainload.packing.source_files import Files, Locator
 
 CHUNK_PICTURES = 8  # per task
 CHUNK_BYTES = 8 << 20  # a task ends early with this many source bytes

@@ -1,0 +1,50 @@
+"""Reads one picture of a source by a small locator, the part of a source that goes to the workers: it loads little."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from trainload.errors import FormatError
+from trainload.storage.file import FileSource
+
+Locator = tuple[bytes, int, int]  # path below the root (folders), place in the archive (tars), size in bytes
+
+
+@dataclass(frozen=True, slots=True)
+class FolderFiles:
+    """Reads pictures of a folder; pickles as its path."""
+
+    path: str
+
+    def read(self, locator: Locator) -> bytes:
+        """The whole file. Raises OSError, or FormatError where it is no longer as long as it was."""
+        path = os.fsencode(self.path) + b"/" + locator[0]
+        with open(path, "rb") as file:
+            data = file.read(locator[2] + 1)
+        if len(data) != locator[2]:
+            raise FormatError(
+                "a picture must not change while it is packed", field="file size", offset=None,
+                found=f"{len(data):,} bytes or more", expected=f"{locator[2]:,} bytes", path=os.fsdecode(path),
+            )  # fmt: skip
+        return data
+
+
+class TarFiles:
+    """Reads pictures of a tar at their places, nothing is unpacked; pickles as its path."""
+
+    def __init__(self, path: str) -> None:
+        self._source = FileSource(path)
+
+    @property
+    def path(self) -> str:
+        return self._source.path
+
+    def read(self, locator: Locator) -> bytes:
+        return self._source.read_at(locator[1], locator[2])
+
+    def __reduce__(self) -> tuple[type[TarFiles], tuple[str]]:
+        return TarFiles, (self._source.path,)
+
+
+Files = FolderFiles | TarFiles
