@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trainload._core import philox4x32
 from trainload.loading.order import (
     LASTS,
     SAMPLE_STREAM,
@@ -145,3 +148,52 @@ def test_order_of_a_subset_is_drawn_from_its_ids():
     order = epoch_order(OrderRule(0, "group", 2), 0, ids, ids // 10)
     assert sorted(order) == ids.tolist()
     assert SAMPLE_STREAM == 0  # part of the law
+
+
+# docs/order.md again, in plain Python and word for word
+
+
+def word(seed: int, epoch: int, stream: int, n: int) -> int:
+    m = n // 2
+    counter = (m & 0xFFFFFFFF, m >> 32, epoch, (0xFF00 + stream) << 16)
+    out = philox4x32(counter, (seed & 0xFFFFFFFF, seed >> 32))
+    return out[0] | out[1] << 32 if n % 2 == 0 else out[2] | out[3] << 32
+
+
+def law_permutation(seed: int, epoch: int, stream: int, n: int) -> list[int]:
+    bits = max(n - 1, 1).bit_length()
+    keys = sorted((word(seed, epoch, stream, i) >> bits << bits) | i for i in range(n))
+    return [key & ((1 << bits) - 1) for key in keys]
+
+
+def law_order(rule: OrderRule, epoch: int, samples: list[int], block_of: dict[int, int], weights: list[float]):
+    if rule.shuffle == "none":
+        return samples
+    if rule.shuffle == "weighted":
+        sums = list(accumulate(weights))
+        drawn = ((word(rule.seed, epoch, 2, i) >> 11) * 2.0**-53 * sums[-1] for i in range(len(samples)))
+        return [next(s for s, total in zip(samples, sums) if total > u) for u in drawn]
+    order = [samples[i] for i in law_permutation(rule.seed, epoch, 0, len(samples))]
+    if rule.shuffle == "group":
+        blocks = sorted({block_of[s] for s in samples})
+        permuted = [blocks[i] for i in law_permutation(rule.seed, epoch, 1, len(blocks))]
+        order.sort(key=lambda s: permuted.index(block_of[s]) // rule.group_blocks)
+    return order
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(0, 2**64 - 1),
+    st.integers(0, 2**32 - 1),
+    st.sampled_from(["none", "full", "group", "weighted"]),
+    st.lists(st.integers(0, 80), min_size=1, max_size=40, unique=True),
+    st.integers(1, 12),
+    st.integers(1, 4),
+)
+def test_orders_are_those_of_the_written_law(seed, epoch, shuffle, samples, per_block, group_blocks):
+    rule = OrderRule(seed, shuffle, group_blocks)
+    ids = np.array(samples)
+    weights = 1.0 + ids % 5
+    blocks = {s: s // per_block for s in samples}
+    expected = law_order(rule, epoch, samples, blocks, weights.tolist())
+    assert epoch_order(rule, epoch, ids, ids // per_block, weights).tolist() == expected
