@@ -125,7 +125,10 @@ def test_breaking_out_goes_on_with_the_next_epoch(ds):
 
 def test_set_epoch_names_the_next_epoch_and_keeps_a_loaded_position(ds):
     loader = loader_of(ds)
-    loader.set_epoch(7)
+    with pytest.raises(tl.UsageError, match="epoch"):
+        loader.set_epoch(-1)
+    loader.set_epoch(np.int64(7))
+    assert json.loads(json.dumps(loader.state_dict()))["epoch"] == 7
     iterator = iter(loader)
     next(iterator)
     state = loader.state_dict()

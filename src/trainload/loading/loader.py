@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import Any, cast
 
 import numpy as np
@@ -49,7 +50,10 @@ class ImageLoader:
     prefetch: batches in the making. buffers: a BufferPair that several loaders share.
     on_error: "raise" a SampleError, or "replace" a damaged picture by another of its batch (counted in `stats`).
     verify: "blocks" checks each block's CRC-32 as it arrives, "none" does not.
+    dct_scale: "auto" decodes at 1/2 or 1/4 size where the crop is that much larger than the output, "off" never.
     indices: ids, or a bool per sample; weights: draw with replacement, one number per chosen sample.
+    out: "uint8", "float32", "float16"; left out: "float32" with Normalize, else "uint8". layout: "NHWC", "NCHW" or
+    "NHWC4"; left out: "NCHW" for floats, else "NHWC".
     Raises UsageError for arguments that cannot be.
     """
 
@@ -95,7 +99,7 @@ class ImageLoader:
         self.picture_shape, self.dtype = self._decoder.picture_shape, self._decoder.dtype
         self.mode, self.mode_reason = self._choose_mode(mode)
         kind = _shuffle_kind(shuffle, weights is not None, self._set.is_training, self.mode, self._set.has_blocks)
-        self._rule = OrderRule(seed, kind, prefetch_factor * io_workers)
+        self._rule = OrderRule(int(seed), kind, int(prefetch_factor * io_workers))
         self._planner = Planner(
             self._selection, self._cut, Workforce(self.workers, io_workers, prefetch, verify == "blocks"),
             labels=self._set.labels, places=self._set.places, has_blocks=self._set.has_blocks,
@@ -126,8 +130,10 @@ class ImageLoader:
 
     def set_epoch(self, epoch: int) -> None:
         """Let the next iterator start at this epoch; where it would anyway (say, in the middle), nothing changes."""
+        if not 0 <= epoch < 2**32:
+            raise UsageError(f"epoch {epoch} is not in 0 .. 2^32 - 1")
         if epoch != self._next[0]:
-            self._next = self._here = (epoch, 0)
+            self._next = self._here = (int(epoch), 0)
 
     def epoch_ids(self, epoch: int) -> NDArray[np.int64]:
         """The sample ids of a whole epoch in the order of all ranks together: int64 [n]."""
@@ -315,7 +321,7 @@ def _check_options(options: Mapping[str, Any]) -> None:
         value = options[name]
         if value is None and name == "workers":
             continue
-        if not isinstance(value, int) or value < 1:
+        if not isinstance(value, Integral) or value < 1:
             raise UsageError(f"{name} is {value!r}; give a number above 0")
     if not 0 <= options["seed"] < 2**64:
         raise UsageError(f"seed {options['seed']} is not in 0 .. 2^64 - 1")
