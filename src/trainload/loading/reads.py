@@ -34,7 +34,8 @@ class ReadPlan:
 
     def covers(self, ids: NDArray[np.int64]) -> bool:
         """True where all of `ids` are among the planned."""
-        return bool(np.isin(ids, self.ids).all())
+        rows = np.searchsorted(self.ids, ids)
+        return bool((rows < len(self.ids)).all() and (self.ids[rows] == ids).all())
 
     def find(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
         """The rows of `ids` in this plan's tables; every one must be among the planned."""
