@@ -15,11 +15,14 @@ def shuffle(data: bytes | memoryview, element_size: int) -> bytes:
     return planes.tobytes() + bytes(data[elements * element_size :])
 
 
-def unshuffle(data: bytes | memoryview, element_size: int) -> bytes:
-    """The inverse of `shuffle`."""
+def unshuffle(data: bytes | memoryview, element_size: int) -> memoryview:
+    """The inverse of `shuffle`, in memory of its own."""
     elements = len(data) // element_size
-    planes = np.frombuffer(data, np.uint8, elements * element_size).reshape(element_size, elements)
-    body = np.empty((elements, element_size), np.uint8)
+    body_bytes = elements * element_size
+    planes = np.frombuffer(data, np.uint8, body_bytes).reshape(element_size, elements)
+    whole = np.empty(len(data), np.uint8)
+    body = whole[:body_bytes].reshape(elements, element_size)
     for place in range(element_size):
         body[:, place] = planes[place]
-    return body.tobytes() + bytes(data[elements * element_size :])
+    whole[body_bytes:] = np.frombuffer(data, np.uint8)[body_bytes:]
+    return whole.data
