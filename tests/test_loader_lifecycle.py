@@ -157,6 +157,21 @@ def test_two_iterators_of_one_loader_both_run(path, mode):
     assert ids == [loader.epoch_ids(0).tolist(), loader.epoch_ids(1).tolist()]
 
 
+def test_a_state_loaded_elsewhere_does_not_turn_a_running_iterator(path):
+    pair = tl.BufferPair()
+    options = {"mode": "partial", "io_workers": 1, "prefetch_factor": 1, "buffers": pair}
+    loader, other = loader_of(path, **options), loader_of(path, **options)
+    expected = loader.epoch_ids(0).tolist()
+    iterator = iter(loader)
+    seen = next(iterator)[2].tolist()
+    loader.load_state_dict({**loader.state_dict(), "seed": 5, "shuffle": "full"})
+    next(iter(other))  # takes the buffers: the iterator must start anew, by the order that it had
+    seen += [i for _, _, ids in iterator for i in ids]
+    assert seen == expected
+    assert loader.state_dict()["position"] == 4
+    assert loader.epoch_ids(0).tolist() != expected
+
+
 def test_what_the_caller_keeps_stays_as_it_is(path):
     loader = loader_of(path)
     kept = [batch[0] for batch in loader]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from numbers import Integral
 from typing import Any, cast
 
@@ -143,12 +144,12 @@ class ImageLoader:
         """Where this loader stands, counted in batches handed out: under 1 KB, JSON. The same on every rank."""
         epoch, position = self._here
         rule = self._rule
-        state = LoaderState(epoch, position, rule.seed, rule.shuffle, rule.group_blocks, self._fingerprint())
+        state = LoaderState(epoch, position, rule.seed, rule.shuffle, rule.group_blocks, self._fingerprint)
         return state.to_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on exactly there, with any number of ranks and threads; takes over seed and kind of order. UsageError."""
-        found = LoaderState.from_dict(state, samples=self._fingerprint(), total=len(self._selection))
+        found = LoaderState.from_dict(state, samples=self._fingerprint, total=len(self._selection))
         self._rule = found.rule
         self._next = self._here = (found.epoch, found.position)
 
@@ -173,7 +174,7 @@ class ImageLoader:
         epoch, position = self._here = self._next
         self._next = (epoch + 1, 0)
         self._newest += 1
-        mine = self._newest
+        mine, rule = self._newest, self._rule
 
         def delivered(at: int) -> None:
             if mine == self._newest and self._next == (epoch + 1, 0):
@@ -183,7 +184,10 @@ class ImageLoader:
             if mine == self._newest and self._next == (epoch + 1, 0):
                 self._here = (epoch + 1, 0)
 
-        return BatchIterator(lambda at: self._start_run(epoch, at, arrays), position, self.stats, delivered, finished)
+        def start(at: int) -> Run:
+            return self._start_run(rule, epoch, at, arrays)
+
+        return BatchIterator(start, position, self.stats, delivered, finished)
 
     def batch(self, ids: ArrayLike, epoch: int | None = None) -> tuple[Any, ...]:
         """Any samples as one batch, at once, as they are in `epoch` (default: the current one). On this thread."""
@@ -221,6 +225,7 @@ class ImageLoader:
         self._resident = None
         if self._owns_pair:
             self._pair.free()
+            self._pair = BufferPair()
         self._pool = BatchPool((0,), np.uint8, 1)
 
     # Inside.
@@ -236,13 +241,14 @@ class ImageLoader:
         assert places is not None
         return buffer_size(places, self._selection.ids, self._rule.group_blocks * BLOCK_SIZE)
 
+    @cached_property
     def _fingerprint(self) -> str:
         places = self._set.places
         return self._selection.fingerprint(self._set.labels, None if places is None else places.size)
 
-    def _start_run(self, epoch: int, position: int, arrays: BatchArrays) -> Run:
+    def _start_run(self, rule: OrderRule, epoch: int, position: int, arrays: BatchArrays) -> Run:
         memory, buffer_bytes = self._memory()
-        planner, rule = self._planner, self._rule
+        planner = self._planner
         plan = planner.plan(rule, epoch, position, buffer_bytes)
         reads = None
         if isinstance(memory, Fill) and self._set.places is not None:
