@@ -145,6 +145,8 @@ class Run:
             return
         for thread in self._threads:
             thread.join()
+        self._fills.clear()  # a run that is kept must not keep the arenas
+        self._arenas = ()
         if isinstance(self._memory, BufferPair):
             self._memory.release(self)
 
