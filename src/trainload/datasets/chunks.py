@@ -24,16 +24,14 @@ SMALL_BYTES = 1 << 20  # below, fresh memory costs too little to be worth a pool
 class ChunkStore:
     """Windows by number, out of the `held` chunks that were asked for last. Safe for many threads.
 
-    streams: that are read, per recording; None for all of them. Holds the stored bytes, never what frames unpack to.
+    streams: that are read. held: 0 reads every window by itself. Stored bytes are held, never what frames unpack to.
     """
 
-    def __init__(
-        self, recordings: Sequence[HyperframeReader], streams: Sequence[Sequence[str] | None], held: int
-    ) -> None:
+    def __init__(self, recordings: Sequence[HyperframeReader], streams: Sequence[str], held: int) -> None:
+        self.held = held
         self._recordings = recordings
-        self._streams = streams
-        self._held = held
-        self._memory = ChunkMemory(held)
+        self._streams = frozenset(streams)
+        self._memory = ChunkMemory(2 * held)
         self._chunks: OrderedDict[tuple[int, int], _Chunk] = OrderedDict()
         self._bounds: dict[int, NDArray[np.int64]] = {}
         self._lock = threading.Lock()
@@ -41,10 +39,12 @@ class ChunkStore:
     @property
     def size_bytes(self) -> int:
         """Memory for chunks when all are full: what is held, and as many buffers that frames in use may keep."""
-        return 2 * self._held * CHUNK_BYTES
+        return 2 * self.held * CHUNK_BYTES
 
     def window(self, recording: int, k: int) -> Window:
         """Window `k`; its chunk is read by whoever asks first, others wait for that read. FormatError, OSError."""
+        if not self.held:
+            return self._recordings[recording].window(k, self._wanted(recording))
         bounds = self.bounds(recording)
         number = int(np.searchsorted(bounds, k, side="right")) - 1
         first = int(bounds[number])
@@ -53,7 +53,7 @@ class ChunkStore:
             if chunk.windows is None:
                 windows = self._recordings[recording].windows
                 chunk.windows = windows.read(
-                    first, int(bounds[number + 1]), self._streams[recording], into=self._memory.read
+                    first, int(bounds[number + 1]), self._wanted(recording), into=self._memory.read
                 )
             return chunk.windows[k - first]
 
@@ -63,11 +63,16 @@ class ChunkStore:
             self._bounds[recording] = chunk_bounds(self._recordings[recording])
         return self._bounds[recording]
 
+    def _wanted(self, recording: int) -> tuple[str, ...] | None:
+        """The streams to read, None for all of them: then windows come whole, by one read, gaps and all."""
+        streams = self._recordings[recording].streams
+        return None if self._streams >= streams.keys() else tuple(self._streams & streams.keys())
+
     def _chunk(self, recording: int, number: int) -> _Chunk:
         with self._lock:
             chunk = self._chunks.setdefault((recording, number), _Chunk())
             self._chunks.move_to_end((recording, number))
-            while len(self._chunks) > self._held:
+            while len(self._chunks) > self.held:
                 self._chunks.popitem(last=False)
             return chunk
 

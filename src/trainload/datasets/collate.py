@@ -85,7 +85,8 @@ def _stack(rows: Sequence[list[NDArray[Any] | None]], width: int, vary: str) -> 
     if len(shapes) > 1 and (vary == "list" or len(tails) > 1 or not present[0].ndim):
         return [list(row) for row in rows], None
     shape = next(iter(shapes)) if len(shapes) == 1 else (max(s[0] for s in shapes), *next(iter(shapes))[1:])
-    values = np.zeros((len(rows), width, *shape), dtype)
+    full = len(shapes) == 1 and len(present) == len(rows) * width  # then every number is written below
+    values = (np.empty if full else np.zeros)((len(rows), width, *shape), dtype)
     lengths = np.zeros((len(rows), width), np.int64)
     for n, row in enumerate(rows):
         for t, value in enumerate(row):

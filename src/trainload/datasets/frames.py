@@ -29,10 +29,7 @@ class FrameStore:
         self.recordings = recordings
         self.streams = tuple(streams)
         self.cache = cache
-        self.held_chunks = chunks
-        # All streams: windows come whole, by one read, gaps and all.
-        self._wanted = [None if set(streams) >= set(drive.streams) else self.streams for drive in recordings]
-        self.chunks = ChunkStore(recordings, self._wanted, chunks)
+        self.chunks = ChunkStore(recordings, self.streams, chunks)
 
     def with_chunks(self, chunks: int) -> FrameStore:
         """The same frames through another number of chunks; the cache is shared."""
@@ -57,7 +54,7 @@ class FrameStore:
                 key = (recording, stream, number, time)
                 value = self._cached(key)
                 if value is None:
-                    window = window or self._window(recording, k)
+                    window = window or self.chunks.window(recording, k)
                     value = self._decode(window.frame(stream, n), key)
                 found.append((stream, time, value))
         return found
@@ -70,7 +67,7 @@ class FrameStore:
         found = self._cached(key)
         if found is not None:
             return found
-        frame = self._frame_in_chunk(recording, stream, number, time) if self.held_chunks else None
+        frame = self._frame_in_chunk(recording, stream, number, time) if self.chunks.held else None
         return self._decode(drive.read_at_index(stream, position) if frame is None else frame, key)
 
     def _cached(self, key: FrameKey) -> NDArray[Any] | None:
@@ -82,11 +79,6 @@ class FrameStore:
         if self.cache.limit_bytes:
             self.cache.put(key, value)
         return value
-
-    def _window(self, recording: int, k: int) -> Window:
-        if self.held_chunks:
-            return self.chunks.window(recording, k)
-        return self.recordings[recording].window(k, self._wanted[recording])
 
     def _frame_in_chunk(self, recording: int, stream: str, number: int, time: int) -> Frame | None:
         windows = self.recordings[recording].windows
@@ -100,7 +92,7 @@ class FrameStore:
         return self.chunks.window(recording, k).frame(stream, int(found[0])) if len(found) else None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"recordings": self.recordings, "streams": self.streams, "cache": self.cache, "chunks": self.held_chunks}
+        return {"recordings": self.recordings, "streams": self.streams, "cache": self.cache, "chunks": self.chunks.held}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         FrameStore.__init__(self, **state)

@@ -76,7 +76,7 @@ class HyperframeLoader:
         self._rule = OrderRule(seed, cast(Shuffle, shuffle), group_chunks)
         self._cut = Cut(batch_size, *find_rank(rank, world_size), last=cast(Last, last))
         self._chunks = _numbered(dataset)
-        chunks_held = 0 if shuffle == "full" else 2 * group_chunks + self.workers
+        chunks_held = 0 if shuffle == "full" else group_chunks + self.workers
         store = dataset.store.with_chunks(chunks_held)
         self._decoder = _ClipDecoder(dataset, store, vary, batch_op)
         self._next = self._here = (0, 0)  # (epoch, position) where the next iterator starts, and where we are
