@@ -173,6 +173,16 @@ def test_a_damaged_page_of_a_ros2_bag_costs_its_messages_alone(tmp_path, shared)
     assert source.damage.frames > 0
 
 
+def test_a_ros2_bag_whose_schema_is_damaged_is_counted_as_lost(tmp_path, shared):
+    original = shared / "data/sensors/ros/rosbag2/rosbag2_py/test/resources/sqlite3/talker/talker.db3"
+    data = original.read_bytes()
+    path = tmp_path / "bag.db3"
+    path.write_bytes(data.replace(b"CREATE TABLE messages", b"CREATE\xff\xff\xffBLE messages"))
+    report = import_recording(Rosbag2Source(path), tmp_path / "drive.hfr")
+    assert report.summary.frames == 0
+    assert report.damage
+
+
 def test_a_foreign_file_among_splits_is_counted_and_the_others_are_read(tmp_path):
     make_bag1(tmp_path / "drive_0.bag", "")
     (tmp_path / "drive_1.bag").write_bytes(b"")

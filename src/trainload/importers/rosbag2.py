@@ -19,6 +19,11 @@ from trainload.importers.topics import LogMessage, TopicStreams
 
 MAGIC = b"SQLite format 3\0"
 _MAX_MESSAGE_BYTES = 256 << 20
+_UNREADABLE = (sqlite3.Error, UnicodeDecodeError)  # the latter where the error text itself quotes damaged bytes
+_SPANS = (
+    "SELECT name, count(*), min(timestamp), max(timestamp) FROM messages JOIN topics ON topic_id = topics.id "
+    "WHERE typeof(timestamp) = 'integer' AND typeof(name) = 'text' GROUP BY name"
+)
 _MESSAGES_AFTER = "SELECT id, topic_id, timestamp, data FROM messages WHERE id > ? ORDER BY id"
 
 
@@ -38,17 +43,13 @@ class Rosbag2Source:
     def survey(self) -> dict[str, Span]:
         """By the database's own counting."""
         spans: dict[str, Span] = {}
-        query = (
-            "SELECT name, count(*), min(timestamp), max(timestamp) FROM messages JOIN topics ON topic_id = topics.id "
-            "GROUP BY name"
-        )
         for path in self._paths:
             try:
                 with _open(path) as bag:
-                    for topic, count, first, last in bag.execute(query):
+                    for topic, count, first, last in bag.execute(_SPANS):
                         old = spans.get(topic, Span(0, first, last))
                         spans[topic] = Span(old.frames + count, min(old.first_ns, first), max(old.last_ns, last))
-            except sqlite3.Error as error:
+            except _UNREADABLE as error:
                 self.notes.append(f"{path.name} could not be counted in advance: {error}")
         return spans
 
@@ -77,7 +78,7 @@ class Rosbag2Source:
         definitions = _definitions(bag)
         try:
             rows = bag.execute("SELECT * FROM topics").fetchall()
-        except sqlite3.Error as error:
+        except _UNREADABLE as error:
             self.damage.add(f"{path}: its topics cannot be read: {error}")
             return numbers
         for row in rows:
@@ -86,7 +87,9 @@ class Rosbag2Source:
             metadata = {key: str(row[key]) for key in keys if key in row.keys()}  # noqa: SIM118 - a Row iterates values
             if encoding and row["type"] not in definitions:
                 metadata["definition"] = "by rosbags, not in the bag"
-            channel = Channel(row["name"], row["type"], row["serialization_format"], encoding, definition, metadata)
+            channel = Channel(
+                str(row["name"]), str(row["type"]), str(row["serialization_format"]), encoding, definition, metadata
+            )
             if channel not in self.channels:
                 self.channels.append(channel)
             numbers[row["id"]] = self.channels.index(channel)
@@ -98,7 +101,7 @@ class Rosbag2Source:
         """(share read, message). After a damaged page it goes on behind it, in steps that double until one is good."""
         try:
             last = bag.execute("SELECT max(id) FROM messages").fetchone()[0] or 0
-        except sqlite3.Error as error:
+        except _UNREADABLE as error:
             self.damage.add(f"{path}: its messages cannot be read: {error}", size_bytes=path.stat().st_size)
             return
         place, step = -1, 1
@@ -111,7 +114,7 @@ class Rosbag2Source:
                     if message is not None:
                         yield place / max(last, 1), message
                 return
-            except sqlite3.Error as error:
+            except _UNREADABLE as error:
                 lost = min(step, last - place)
                 self.damage.add(f"{path}: messages {place + 1} to {place + lost}: {error}", frames=lost)
                 place, step = place + step, step * 2
@@ -154,6 +157,7 @@ def _open(path: Path) -> sqlite3.Connection:
                           path=str(path))  # fmt: skip
     bag = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
     bag.row_factory = sqlite3.Row
+    bag.text_factory = lambda text: text.decode("utf-8", "replace")
     return bag
 
 
@@ -161,7 +165,7 @@ def _definitions(bag: sqlite3.Connection) -> dict[str, tuple[str, bytes]]:
     try:
         rows = bag.execute("SELECT topic_type, encoding, encoded_message_definition FROM message_definitions")
         return {name: (encoding, str(text).encode()) for name, encoding, text in rows}
-    except sqlite3.Error:
+    except _UNREADABLE:
         return {}
 
 
