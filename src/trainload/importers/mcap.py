@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator
 
 from trainload.formats.envelopes import RECORD_STREAM
-from trainload.importers.log_files import log_files
+from trainload.importers.log_source import LogSource
 from trainload.importers.mcap_records import (
     ATTACHMENT,
     CHANNEL,
@@ -21,7 +20,7 @@ from trainload.importers.mcap_records import (
     text_at,
 )
 from trainload.importers.source import Channel, Damage, SourceFrame, SourceStream, Span
-from trainload.importers.topics import LogMessage, TopicStreams
+from trainload.importers.topics import LogMessage
 from trainload.storage.file import FileSource
 
 _RECORDS = SourceStream(
@@ -30,19 +29,11 @@ _RECORDS = SourceStream(
 _MESSAGE_HEAD = struct.Struct("<HIQQ")
 
 
-class McapSource:
+class McapSource(LogSource):
     """The messages of one log. Attachments and metadata records are kept as they are in the stream RECORD_STREAM."""
 
-    def __init__(self, path: str | Path, *, clocks: Mapping[str, str] | None = None, times: str = "stamp") -> None:
-        self.damage = Damage()
-        self._paths = log_files(path, "*.mcap", MAGIC, self.damage)
-        self.channels: list[Channel] = []
-        self.notes: list[str] = []
-        self._clocks = clocks
-        self._times = times
-        self._sizes = [file.stat().st_size for file in self._paths]
-        self._before = 0
-        self._reader: RecordReader | None = None
+    PATTERN, MAGIC = "*.mcap", MAGIC
+    _reader: RecordReader | None = None
 
     def survey(self) -> dict[str, Span]:
         """From the summaries where all files have one, else by one pass over the messages."""
@@ -56,12 +47,12 @@ class McapSource:
                 if found is None:
                     found = _counted(_File(file, Damage(), []))
             for topic, span in found.items():
-                spans[topic] = _joined(spans.get(topic), span)
+                spans[topic] = span.joined(spans.get(topic))
         return spans
 
     def items(self) -> Iterator[SourceStream | SourceFrame]:
         """Every message in the order of the log."""
-        topics = TopicStreams(self.channels, self.damage, self._clocks, times=self._times)
+        topics = self._topics()
         waiting: list[bytes] = []
         last_ns, announced = -1, False
         for record in self._records():
@@ -76,7 +67,6 @@ class McapSource:
         yield from _kept(waiting, max(last_ns, 0), announced=announced)
 
     def _records(self) -> Iterator[LogMessage | bytes]:
-        self._before = 0
         for path, size in zip(self._paths, self._sizes):
             with FileSource(path) as file:
                 content = _File(file, self.damage, self.channels)
@@ -84,9 +74,8 @@ class McapSource:
                 yield from content.records()
             self._before, self._reader = self._before + size, None
 
-    def progress(self) -> tuple[int, int]:
-        """Bytes of the files."""
-        return self._before + (0 if self._reader is None else self._reader.place), sum(self._sizes)
+    def _place(self) -> int:
+        return 0 if self._reader is None else self._reader.place
 
 
 def _kept(records: list[bytes], time_ns: int, *, announced: bool) -> Iterator[SourceStream | SourceFrame]:
@@ -179,7 +168,7 @@ def _spans_of(summary: Summary) -> dict[str, Span] | None:
             number = struct.unpack_from("<H", body)[0]
             topic, _ = text_at(body, 4)
             if counts.get(number):
-                spans[topic] = _joined(spans.get(topic), Span(counts.pop(number), first, last))
+                spans[topic] = Span(counts.pop(number), first, last).joined(spans.get(topic))
     return spans
 
 
@@ -187,11 +176,6 @@ def _counted(content: _File) -> dict[str, Span]:
     spans: dict[int, Span] = {}
     for record in content.records():
         if isinstance(record, LogMessage):
-            spans[record.channel] = _joined(spans.get(record.channel), Span(1, record.log_ns, record.log_ns))
+            span = Span(1, record.log_ns, record.log_ns)
+            spans[record.channel] = span.joined(spans.get(record.channel))
     return {content.channels[number].topic: span for number, span in spans.items()}
-
-
-def _joined(one: Span | None, other: Span) -> Span:
-    if one is None:
-        return other
-    return Span(one.frames + other.frames, min(one.first_ns, other.first_ns), max(one.last_ns, other.last_ns))

@@ -6,13 +6,12 @@ Source: http://wiki.ros.org/Bags/Format/2.0. The `rosbags` library reads finishe
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator
 
 from trainload.errors import FormatError
-from trainload.importers.log_files import log_files
+from trainload.importers.log_source import LogSource
 from trainload.importers.source import Channel, Damage, SourceFrame, SourceStream, Span
-from trainload.importers.topics import LogMessage, TopicStreams
+from trainload.importers.topics import LogMessage
 from trainload.importers.unpack import unpack_partly
 from trainload.storage.file import FileSource
 
@@ -25,19 +24,11 @@ _MAX_CHUNK_BYTES = 256 << 20
 _BAD = (ValueError, KeyError, struct.error)
 
 
-class Rosbag1Source:
+class Rosbag1Source(LogSource):
     """The messages of one bag, or of the bags of a folder."""
 
-    def __init__(self, path: str | Path, *, clocks: Mapping[str, str] | None = None, times: str = "stamp") -> None:
-        self.damage = Damage()
-        self._paths = log_files(path, "*.bag", MAGIC, self.damage)
-        self.channels: list[Channel] = []
-        self.notes: list[str] = []
-        self._clocks = clocks
-        self._times = times
-        self._sizes = [file.stat().st_size for file in self._paths]
-        self._before = 0
-        self._bag: _Bag | None = None
+    PATTERN, MAGIC = "*.bag", MAGIC
+    _bag: _Bag | None = None
 
     def survey(self) -> dict[str, Span]:
         """By one pass over the messages."""
@@ -47,14 +38,12 @@ class Rosbag1Source:
                 bag = _Bag(file, Damage(), [])
                 for message in bag.messages():
                     topic, time = bag.channels[message.channel].topic, message.log_ns
-                    old = spans.get(topic, Span(0, time, time))
-                    spans[topic] = Span(old.frames + 1, min(old.first_ns, time), max(old.last_ns, time))
+                    spans[topic] = Span(1, time, time).joined(spans.get(topic))
         return spans
 
     def items(self) -> Iterator[SourceStream | SourceFrame]:
         """Every message in the order of the bag."""
-        topics = TopicStreams(self.channels, self.damage, self._clocks, times=self._times)
-        self._before = 0
+        topics = self._topics()
         for path, size in zip(self._paths, self._sizes):
             with FileSource(path) as file:
                 self._bag = _Bag(file, self.damage, self.channels)
@@ -62,9 +51,8 @@ class Rosbag1Source:
                     yield from topics.items(message)
             self._before, self._bag = self._before + size, None
 
-    def progress(self) -> tuple[int, int]:
-        """Bytes of the files."""
-        return self._before + (0 if self._bag is None else self._bag.place), sum(self._sizes)
+    def _place(self) -> int:
+        return 0 if self._bag is None else self._bag.place
 
 
 class _Bag:

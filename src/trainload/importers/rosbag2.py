@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from trainload.errors import FormatError, UsageError
-from trainload.importers.log_files import log_files
+from trainload.importers.log_source import LogSource
 from trainload.importers.mcap import McapSource
-from trainload.importers.source import Channel, Damage, SourceFrame, SourceStream, Span
-from trainload.importers.topics import LogMessage, TopicStreams
+from trainload.importers.source import Channel, SourceFrame, SourceStream, Span
+from trainload.importers.topics import LogMessage
 
 MAGIC = b"SQLite format 3\0"
 _MAX_MESSAGE_BYTES = 256 << 20
@@ -27,51 +28,37 @@ _SPANS = (
 _MESSAGES_AFTER = "SELECT id, topic_id, timestamp, data FROM messages WHERE id > ? ORDER BY id"
 
 
-class Rosbag2Source:
+class Rosbag2Source(LogSource):
     """The messages of one bag."""
 
-    def __init__(self, path: str | Path, *, clocks: Mapping[str, str] | None = None, times: str = "stamp") -> None:
-        self.damage = Damage()
-        self._paths = log_files(path, "*.db3", MAGIC, self.damage)
-        self.channels: list[Channel] = []
-        self.notes: list[str] = []
-        self._clocks = clocks
-        self._times = times
-        self._sizes = [file.stat().st_size for file in self._paths]
-        self._done = 0.0
+    PATTERN, MAGIC = "*.db3", MAGIC
+    _bytes_read = 0.0  # of the file that is being read
 
     def survey(self) -> dict[str, Span]:
         """By the database's own counting."""
         spans: dict[str, Span] = {}
         for path in self._paths:
             try:
-                with _open(path) as bag:
+                with closing(_open(path)) as bag:
                     for topic, count, first, last in bag.execute(_SPANS):
-                        old = spans.get(topic, Span(0, first, last))
-                        spans[topic] = Span(old.frames + count, min(old.first_ns, first), max(old.last_ns, last))
+                        spans[topic] = Span(count, first, last).joined(spans.get(topic))
             except _UNREADABLE as error:
                 self.notes.append(f"{path.name} could not be counted in advance: {error}")
         return spans
 
     def items(self) -> Iterator[SourceStream | SourceFrame]:
         """Every message in the order in which it was written."""
-        topics = TopicStreams(self.channels, self.damage, self._clocks, times=self._times)
-        before = 0
+        topics = self._topics()
         for path, size in zip(self._paths, self._sizes):
-            bag = _open(path)
-            try:
+            with closing(_open(path)) as bag:
                 numbers = self._channels(bag, path)
                 for share, message in self._messages(bag, path, numbers):
-                    self._done = before + share * size
+                    self._bytes_read = share * size
                     yield from topics.items(message)
-            finally:
-                bag.close()
-            before += size
-            self._done = before
+            self._before, self._bytes_read = self._before + size, 0.0
 
-    def progress(self) -> tuple[int, int]:
-        """Bytes of the files, by the share of messages read."""
-        return int(self._done), sum(self._sizes)
+    def _place(self) -> int:
+        return int(self._bytes_read)
 
     def _channels(self, bag: sqlite3.Connection, path: Path) -> dict[int, int]:
         numbers: dict[int, int] = {}

@@ -107,6 +107,13 @@ class Span(NamedTuple):
         """Mean time between frames; infinite for a single one."""
         return (self.last_ns - self.first_ns) / (self.frames - 1) if self.frames > 1 else float("inf")
 
+    def joined(self, other: Span | None) -> Span:
+        """The span of both."""
+        if other is None:
+            return self
+        first, last = min(self.first_ns, other.first_ns), max(self.last_ns, other.last_ns)
+        return Span(self.frames + other.frames, first, last)
+
 
 class Source(Protocol):
     """A foreign recording that is open for reading."""
