@@ -74,5 +74,5 @@ def test_white_stays_white_and_black_black(kernels: str) -> None:
 def test_unknown_kernels_and_boxes_outside_are_refused() -> None:
     with pytest.raises(ValueError, match="kernels"):
         _core.resample(picture(4, 4), (0, 0, 4, 4), 2, 2, "mmx")
-    with pytest.raises(ValueError, match="box"):
+    with pytest.raises(ValueError, match="region"):
         _core.resample(picture(4, 4), (1, 0, 4, 4), 2, 2)

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/kernels.h"
+#include "core/pixels.h"
 
 namespace trainload::bindings {
 
@@ -18,12 +19,13 @@ using ByteArray = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb:
 using RgbArray = nb::ndarray<const std::uint8_t, nb::shape<-1, -1, 3>, nb::c_contig, nb::device::cpu>;
 using NewRgbArray = nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<3>>;
 
-// Gives the vector's memory to a new array of shape (height, width, 3).
-inline NewRgbArray to_array(std::vector<std::uint8_t>&& pixels, int width, int height) {
-    auto* const owned = new std::vector<std::uint8_t>(std::move(pixels));
-    const nb::capsule owner(owned,
-                            [](void* memory) noexcept { delete static_cast<std::vector<std::uint8_t>*>(memory); });
-    return NewRgbArray(owned->data(), {static_cast<std::size_t>(height), static_cast<std::size_t>(width), 3}, owner);
+// Gives the pixels' memory to a new array of shape (height, width, 3).
+inline NewRgbArray to_array(Pixels&& pixels) {
+    auto* const owned = new Pixels(std::move(pixels));
+    const nb::capsule owner(owned, [](void* memory) noexcept { delete static_cast<Pixels*>(memory); });
+    const auto height = static_cast<std::size_t>(owned->size.height),
+               width = static_cast<std::size_t>(owned->size.width);
+    return NewRgbArray(owned->bytes.data(), {height, width, 3}, owner);
 }
 
 // The loops of that name ("": the fastest), or a ValueError.

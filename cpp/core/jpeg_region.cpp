@@ -139,12 +139,11 @@ Verdict RegionDecoder::decode(Bytes jpeg, const JpegHeader& header, Box region, 
 Verdict RegionDecoder::State::attempt(Bytes jpeg, const JpegHeader& header, Box region, int denominator, RowSink& sink,
                                       Way way) {
     huffman.forget();
-    if (setjmp(errors.jump) != 0) {
-        jpeg_abort_decompress(&decoder);
-        memory.reset(decoder);
-        return has_all_rows && errors.base.msg_code == JERR_INPUT_EOF ? Verdict::good : Verdict::corrupt;
-    }
     has_all_rows = false;
+    jpeg_abort_decompress(&decoder);  // whatever became of the picture before
+    memory.reset(decoder);
+    if (setjmp(errors.jump) != 0)
+        return has_all_rows && errors.base.msg_code == JERR_INPUT_EOF ? Verdict::good : Verdict::corrupt;
     source.next_input_byte = jpeg.data();
     source.bytes_in_buffer = jpeg.size();
     jpeg_read_header(&decoder, TRUE);
@@ -156,18 +155,15 @@ Verdict RegionDecoder::State::attempt(Bytes jpeg, const JpegHeader& header, Box 
         jpeg_start_decompress(&decoder);
         if (way == Way::fast) huffman.attach(decoder);
     }
-    const bool decodes = ours && !is_smoothed(decoder);
-    if (decodes) {
-        hand_over(region, sink);
-        // Pillow reads on to the end marker, refuses what it cannot read and lets pass that there is no more.
-        has_all_rows = way == Way::to_the_end;
-        if (has_all_rows) jpeg_finish_decompress(&decoder);
-    } else {
+    if (!ours || is_smoothed(decoder)) {
         std::strcpy(errors.message, "a kind of JPEG that is left to Pillow");
+        return Verdict::other_decoder;
     }
-    jpeg_abort_decompress(&decoder);
-    memory.reset(decoder);
-    return decodes ? Verdict::good : Verdict::other_decoder;
+    hand_over(region, sink);
+    // Pillow reads on to the end marker, refuses what it cannot read and lets pass that there is no more.
+    has_all_rows = way == Way::to_the_end;
+    if (has_all_rows) jpeg_finish_decompress(&decoder);
+    return Verdict::good;
 }
 
 void RegionDecoder::State::hand_over(Box region, RowSink& sink) {

@@ -1,0 +1,85 @@
+#include "core/pixels.h"
+
+#include <cstring>
+#include <stdexcept>
+
+#include "core/jpeg_splice.h"
+#include "core/stage.h"
+
+namespace trainload {
+namespace {
+
+void check_inside(Box box, Size size) {
+    if (box.x < 0 || box.y < 0 || box.width < 1 || box.height < 1 || box.x > size.width - box.width ||
+        box.y > size.height - box.height)
+        throw std::invalid_argument("the region lies outside of the picture");
+}
+
+Pixels new_pixels(Size size) {
+    return {size, std::vector<std::uint8_t>(static_cast<std::size_t>(size.width) * size.height * 3)};
+}
+
+// Keeps the rows of a region.
+class RegionSink final : public RowSink {
+  public:
+    explicit RegionSink(Pixels& pixels) : pixels_(pixels) {}
+    void rows(const std::uint8_t* const* rows, int first, int count) override {
+        const auto width = static_cast<std::size_t>(pixels_.size.width);
+        for (int y = 0; y < count; ++y) {
+            std::uint8_t* const out = pixels_.bytes.data() + static_cast<std::size_t>(first + y) * width * 3;
+            for (std::size_t x = 0; x < width; ++x) std::memcpy(out + x * 3, rows[y] + x * 4, 3);
+        }
+    }
+
+  private:
+    Pixels& pixels_;
+};
+
+// Keeps the rows of a window.
+class PixelsSink final : public WindowSink {
+  public:
+    explicit PixelsSink(Pixels& pixels) : pixels_(pixels) {}
+    std::uint8_t* room(int y) override {
+        return pixels_.bytes.data() + static_cast<std::size_t>(y) * pixels_.size.width * 3;
+    }
+    void row(int, const std::uint8_t*) override {}
+
+  private:
+    Pixels& pixels_;
+};
+
+}  // namespace
+
+Verdict decode_pixels(Bytes jpeg, const DecodeRequest& request, Pixels& pixels, std::string& message) {
+    JpegHeader header;
+    if (!parse_jpeg_header(jpeg, header) || !is_decodable(header)) {
+        message = "not an 8-bit gray or three-colour JPEG";
+        return Verdict::other_decoder;
+    }
+    const int denominator = request.denominator;
+    const Size size{(header.width + denominator - 1) / denominator, (header.height + denominator - 1) / denominator};
+    const Box region = request.region.width == 0 ? Box{0, 0, size.width, size.height} : request.region;
+    check_inside(region, size);
+    pixels = new_pixels({region.width, region.height});
+    RegionSink sink(pixels);
+    RegionDecoder decoder;
+    JpegSplicer splicer;
+    const Verdict verdict = request.splices ? decode_region(decoder, splicer, jpeg, header, region, denominator, sink)
+                                            : decoder.decode(jpeg, header, region, denominator, sink);
+    if (verdict != Verdict::good) message = decoder.message();
+    return verdict;
+}
+
+Pixels resample_pixels(const Kernels& kernels, PictureView source, Box box, Size size) {
+    const Box all{0, 0, source.width, source.height}, window{0, 0, size.width, size.height};
+    check_inside(box, {source.width, source.height});
+    const Stage stage{{source.width, source.height}, all, box, size, window, Padding::constant, {}};
+    Pixels pixels = new_pixels(size);
+    PixelsSink sink(pixels);
+    StageRunner runner(kernels);
+    runner.rows_of(source, runner.begin(stage, 1, false, false));
+    runner.finish(sink);
+    return pixels;
+}
+
+}  // namespace trainload
