@@ -19,6 +19,7 @@ from trainload.loading.cpus import usable_cpus
 from trainload.loading.iterator import BatchIterator
 from trainload.loading.jobs import BatchJob, RunPlan
 from trainload.loading.order import LASTS, SHUFFLES, Cut, Last, OrderRule, Shuffle, cut_order, epoch_order
+from trainload.loading.progress import Progress
 from trainload.loading.ranks import find_rank
 from trainload.loading.state import LoaderState, fingerprint
 from trainload.loading.stats import LoaderStats
@@ -79,7 +80,7 @@ class HyperframeLoader:
         chunks_held = 0 if shuffle == "full" else group_chunks + self.workers
         store = dataset.store.with_chunks(chunks_held)
         self._decoder = _ClipDecoder(dataset, store, vary, batch_op)
-        self._next = self._here = (0, 0)  # (epoch, position) where the next iterator starts, and where we are
+        self._progress = Progress()
 
     def __len__(self) -> int:
         """Batches of a whole epoch, the same on every rank."""
@@ -90,47 +91,46 @@ class HyperframeLoader:
         """The share of frames that the dataset's cache answered, 0 to 1."""
         return self.dataset.store.cache.hit_rate
 
+    @property
+    def epoch(self) -> int:
+        """The epoch that `state_dict` speaks of: the one being read, or the next where that one is finished."""
+        return self._progress.epoch
+
     def set_epoch(self, epoch: int) -> None:
-        """Let the next iterator start at this epoch."""
-        if epoch != self._next[0]:
-            self._next = self._here = (epoch, 0)
+        """Let the next iterator start at this epoch; where it would anyway (say, in the middle), nothing changes."""
+        self._progress.set_epoch(epoch)
 
     def epoch_ids(self, epoch: int) -> NDArray[np.int64]:
         """The sample ids of a whole epoch in the order of all ranks together: int64 [n]."""
-        return epoch_order(self._rule, epoch, np.arange(len(self.dataset)), self._chunks)
+        return self._order(self._rule, epoch)
+
+    def _order(self, rule: OrderRule, epoch: int) -> NDArray[np.int64]:
+        return epoch_order(rule, epoch, np.arange(len(self.dataset)), self._chunks)
 
     def state_dict(self) -> dict[str, int | str]:
         """Where this loader stands, counted in batches handed out: JSON, under 1 KB, the same on every rank."""
-        rule = self._rule
-        state = LoaderState(*self._here, rule.seed, rule.shuffle, rule.group_blocks, self._fingerprint())
-        return state.to_dict()
+        return LoaderState.of(self._progress, self._rule, self._fingerprint()).to_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on exactly there, with any number of ranks and threads. Raises UsageError for a state of other data."""
         found = LoaderState.from_dict(state, samples=self._fingerprint(), total=len(self.dataset))
         self._rule = found.rule
-        self._next = self._here = (found.epoch, found.position)
+        self._progress.go_to(found.epoch, found.position)
 
     def __iter__(self) -> Iterator[Any]:
         """The next epoch, or the rest of one after `load_state_dict`. Its threads end with it."""
-        epoch, position = self._here = self._next
-        self._next = (epoch + 1, 0)
-        start, total = self._start_run, len(self.dataset)
+        one, rule = self._progress.begin(), self._rule
 
-        def delivered(at: int) -> None:
-            if self._next == (epoch + 1, 0):
-                self._here = (epoch, at) if at < total else (epoch + 1, 0)
+        def start(at: int) -> Run:
+            return self._start_run(rule, one.epoch, at)
 
-        batches = BatchIterator(
-            lambda at: start(epoch, at), position, self.stats, delivered, lambda: delivered(total)
-        )  # fmt: skip
-        return _Batches(batches)
+        return _Batches(BatchIterator(start, one.position, self.stats, one.delivered, one.finished))
 
-    def _start_run(self, epoch: int, position: int) -> Run:
+    def _start_run(self, rule: OrderRule, epoch: int, position: int) -> Run:
         share = cut_order(self._cut, len(self.dataset), position)
-        stream = self.epoch_ids(epoch)[share.positions]
+        stream = self._order(rule, epoch)[share.positions]
         plan = RunPlan(
-            seed=self._rule.seed, epoch=epoch, stream=stream, share=share, windows=np.array([0, len(stream)], np.int64),
+            seed=rule.seed, epoch=epoch, stream=stream, share=share, windows=np.array([0, len(stream)], np.int64),
             labels=np.zeros(len(self.dataset), np.int32), workers=self.workers, io_workers=1, prefetch=self._prefetch,
             slice_size=1, verify=False,
         )  # fmt: skip

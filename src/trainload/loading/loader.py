@@ -21,6 +21,7 @@ from trainload.loading.memory import memory_limit, processes_on_this_machine
 from trainload.loading.modes import MemoryPlan, ModeChoice, choose_mode
 from trainload.loading.order import LASTS, SHUFFLES, Cut, Last, OrderRule, Shuffle
 from trainload.loading.planning import Planner, Workforce, buffer_size, needed_bytes
+from trainload.loading.progress import Progress
 from trainload.loading.quality import ShuffleQuality, shuffle_quality
 from trainload.loading.ranks import find_rank
 from trainload.loading.selection import select
@@ -109,8 +110,7 @@ class ImageLoader:
         self._pair = buffers or BufferPair()
         self._owns_pair = buffers is None
         self._pool = BatchPool((batch_size, *self.picture_shape), self.dtype, prefetch + 2)
-        self._next = self._here = (0, 0)  # (epoch, position) where the next iterator starts, and where we are
-        self._newest = 0  # number of the newest iterator
+        self._progress = Progress()
         self._closed = False
 
     # Order and state.
@@ -122,7 +122,7 @@ class ImageLoader:
     @property
     def epoch(self) -> int:
         """The epoch that `state_dict` speaks of: the one being read, or the next where that one is finished."""
-        return self._here[0]
+        return self._progress.epoch
 
     @property
     def shuffle(self) -> Shuffle:
@@ -131,10 +131,7 @@ class ImageLoader:
 
     def set_epoch(self, epoch: int) -> None:
         """Let the next iterator start at this epoch; where it would anyway (say, in the middle), nothing changes."""
-        if not 0 <= epoch < 2**32:
-            raise UsageError(f"epoch {epoch} is not in 0 .. 2^32 - 1")
-        if epoch != self._next[0]:
-            self._next = self._here = (int(epoch), 0)
+        self._progress.set_epoch(epoch)
 
     def epoch_ids(self, epoch: int) -> NDArray[np.int64]:
         """The sample ids of a whole epoch in the order of all ranks together: int64 [n]."""
@@ -142,16 +139,13 @@ class ImageLoader:
 
     def state_dict(self) -> dict[str, int | str]:
         """Where this loader stands, counted in batches handed out: under 1 KB, JSON. The same on every rank."""
-        epoch, position = self._here
-        rule = self._rule
-        state = LoaderState(epoch, position, rule.seed, rule.shuffle, rule.group_blocks, self._fingerprint)
-        return state.to_dict()
+        return LoaderState.of(self._progress, self._rule, self._fingerprint).to_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on exactly there, with any number of ranks and threads; takes over seed and kind of order. UsageError."""
         found = LoaderState.from_dict(state, samples=self._fingerprint, total=len(self._selection))
         self._rule = found.rule
-        self._next = self._here = (found.epoch, found.position)
+        self._progress.go_to(found.epoch, found.position)
 
     def shuffle_quality(self, epoch: int = 0) -> ShuffleQuality:
         """How many classes a batch holds, against a uniform shuffle of the same samples."""
@@ -171,23 +165,12 @@ class ImageLoader:
         """As `iter(loader)`, decoding into arrays that the caller lends (the torch adapter's pinned zones)."""
         if self._closed:
             raise UsageError("the loader was closed")
-        epoch, position = self._here = self._next
-        self._next = (epoch + 1, 0)
-        self._newest += 1
-        mine, rule = self._newest, self._rule
-
-        def delivered(at: int) -> None:
-            if mine == self._newest and self._next == (epoch + 1, 0):
-                self._here = (epoch, at)
-
-        def finished() -> None:
-            if mine == self._newest and self._next == (epoch + 1, 0):
-                self._here = (epoch + 1, 0)
+        one, rule = self._progress.begin(), self._rule
 
         def start(at: int) -> Run:
-            return self._start_run(rule, epoch, at, arrays)
+            return self._start_run(rule, one.epoch, at, arrays)
 
-        return BatchIterator(start, position, self.stats, delivered, finished)
+        return BatchIterator(start, one.position, self.stats, one.delivered, one.finished)
 
     def batch(self, ids: ArrayLike, epoch: int | None = None) -> tuple[Any, ...]:
         """Any samples as one batch, at once, as they are in `epoch` (default: the current one). On this thread."""
@@ -277,15 +260,14 @@ class ImageLoader:
         return {
             "ds": self.dataset,
             "options": self._options,
-            "next": self._next,
-            "here": self._here,
+            "progress": self._progress,
             "rule": self._rule,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         ImageLoader.__init__(self, state["ds"], **state["options"])
         self._rule = state["rule"]
-        self._next, self._here = state["next"], state["here"]
+        self._progress = state["progress"]
 
     def __enter__(self) -> ImageLoader:
         return self

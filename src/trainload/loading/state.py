@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from trainload.errors import UsageError
 from trainload.loading.order import SHUFFLES, OrderRule, Shuffle
+from trainload.loading.progress import Progress
 
 VERSION = 1
 
@@ -36,6 +37,11 @@ class LoaderState:
     @property
     def rule(self) -> OrderRule:
         return OrderRule(self.seed, self.shuffle, self.group_blocks)
+
+    @staticmethod
+    def of(progress: Progress, rule: OrderRule, samples: str) -> LoaderState:
+        """The state of a loader that stands there."""
+        return LoaderState(progress.epoch, progress.position, rule.seed, rule.shuffle, rule.group_blocks, samples)
 
     def to_dict(self) -> dict[str, int | str]:
         """Plain numbers and strings (JSON), under 1 KB."""
