@@ -340,6 +340,39 @@ def test_a_loader_resumes_at_any_batch_with_any_number_of_ranks(drives: list[Pat
         assert np.concatenate([*taken, *rest]).tolist() == whole.tolist()
 
 
+@pytest.mark.parametrize("last", ["short", "drop", "pad"])
+def test_ranks_get_equally_many_batches_of_an_uneven_epoch(drives: list[Path], last: str) -> None:
+    dataset = tl.WindowDataset(drives, streams=["odometry"])
+    assert len(dataset) % (3 * 4)
+    ranks = [tl.HyperframeLoader(dataset, batch_size=4, last=last, rank=rank, world_size=3) for rank in range(3)]
+    batches = [[batch.ids.tolist() for batch in loader] for loader in ranks]
+    assert [len(some) for some in batches] == [len(ranks[0])] * 3
+    ids = [i for step in zip(*batches) for batch in step for i in batch]
+    assert ids[: len(dataset) // 12 * 12] == ranks[0].epoch_ids(0).tolist()[: len(dataset) // 12 * 12]
+    assert len(set(ids)) == (len(dataset) // 12 * 12 if last == "drop" else len(dataset))
+    assert {loader.epoch for loader in ranks} == {1}
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_a_group_epoch_reads_every_chunk_once(
+    drives: list[Path], workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trainload.datasets.chunks.CHUNK_BYTES", 20_000)
+    read: list[tuple[str, int]] = []
+    original = FileSource.readinto_at
+
+    def counted(source: FileSource, offset: int, buffer: Any) -> None:
+        read.append((source.path, offset))
+        original(source, offset, buffer)
+
+    dataset = tl.WindowDataset(drives)
+    monkeypatch.setattr(FileSource, "readinto_at", counted)
+    loader = tl.HyperframeLoader(dataset, batch_size=3, group_chunks=2, workers=workers, vary="list")
+    assert sum(len(batch) for batch in loader) == len(dataset)
+    chunks = sum(len(dataset.store.chunks.bounds(n)) - 1 for n in range(len(drives)))
+    assert len(read) == len(set(read)) == chunks > 3 * len(drives)
+
+
 def test_a_state_of_other_recordings_is_refused(drives: list[Path]) -> None:
     state = tl.HyperframeLoader(tl.WindowDataset(drives[:2]), batch_size=2).state_dict()
     with pytest.raises(tl.UsageError, match="another set"):

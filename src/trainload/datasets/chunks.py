@@ -39,7 +39,9 @@ class ChunkStore:
     @property
     def size_bytes(self) -> int:
         """Memory for chunks when all are full: what is held, and as many buffers that frames in use may keep."""
-        return 2 * self.held * CHUNK_BYTES
+        extents = [file.windows.extent_size for drive in self._recordings for file in drive.files]
+        largest = max((int(sizes.max(initial=0)) for sizes in extents), default=0)
+        return 2 * self.held * max(CHUNK_BYTES, largest)
 
     def window(self, recording: int, k: int) -> Window:
         """Window `k`; its chunk is read by whoever asks first, others wait for that read. FormatError, OSError."""

@@ -18,6 +18,7 @@ from trainload.errors import UsageError
 from trainload.loading.cpus import usable_cpus
 from trainload.loading.iterator import BatchIterator
 from trainload.loading.jobs import BatchJob, RunPlan
+from trainload.loading.modes import MemoryPlan
 from trainload.loading.order import LASTS, SHUFFLES, Cut, Last, OrderRule, Shuffle, cut_order, epoch_order
 from trainload.loading.progress import Progress
 from trainload.loading.ranks import find_rank
@@ -42,10 +43,11 @@ class HyperframeLoader:
     """`for batch in loader` is one epoch of ClipBatches, the next `for` the next.
 
     dataset: of windows, sequences or aligned frames. shuffle: "group" (chunks of neighbouring windows are permuted,
-    samples shuffled inside `group_chunks` of them, each chunk read once by one read of about 8 MB), "full" (over all,
-    single reads), "none". seed: of the order. workers: threads that read and decode; left out: usable cores.
-    prefetch: batches in the making. last, rank, world_size: as ImageLoader. vary: as `collate`. batch_op: any callable,
-    per ClipBatch, on the worker. Raises what a frame raises (FormatError, SampleError), at its batch.
+    samples shuffled inside `group_chunks` of them, each chunk read by one read of about 8 MB; once, but for clips that
+    reach into the next chunk), "full" (over all, single reads), "none". seed: of the order. workers: threads that read
+    and decode; left out: usable cores. prefetch: batches in the making. last, rank, world_size: as ImageLoader.
+    vary: as `collate`. batch_op: any callable, per ClipBatch, on the worker. Raises what a frame raises (FormatError,
+    SampleError), at its batch.
     """
 
     def __init__(
@@ -67,19 +69,22 @@ class HyperframeLoader:
         for name, value, allowed in (("shuffle", shuffle, SHUFFLES[:3]), ("last", last, LASTS)):
             if value not in allowed:
                 raise UsageError(f"{name} is {value!r}; give one of {', '.join(allowed)}")
-        for name, count in (("batch_size", batch_size), ("group_chunks", group_chunks), ("prefetch", prefetch)):
+        self.workers = usable_cpus() if workers is None else workers
+        for name, count in (("batch_size", batch_size), ("group_chunks", group_chunks), ("prefetch", prefetch),
+                            ("workers", self.workers)):  # fmt: skip
             if count < 1:
                 raise UsageError(f"{name} is {count}; give a number above 0")
+        if not 0 <= seed < 2**64:
+            raise UsageError(f"seed {seed} is not in 0 .. 2^64 - 1")
         self.dataset = dataset
         self.stats = LoaderStats()
-        self.workers = workers or usable_cpus()
         self._prefetch = prefetch
         self._rule = OrderRule(seed, cast(Shuffle, shuffle), group_chunks)
         self._cut = Cut(batch_size, *find_rank(rank, world_size), last=cast(Last, last))
         self._chunks = _numbered(dataset)
         chunks_held = 0 if shuffle == "full" else group_chunks + self.workers
-        store = dataset.store.with_chunks(chunks_held)
-        self._decoder = _ClipDecoder(dataset, store, vary, batch_op)
+        self._store = dataset.store.with_chunks(chunks_held)
+        self._decoder = _ClipDecoder(dataset, self._store, vary, batch_op)
         self._progress = Progress()
 
     def __len__(self) -> int:
@@ -116,6 +121,14 @@ class HyperframeLoader:
         found = LoaderState.from_dict(state, samples=self._fingerprint(), total=len(self.dataset))
         self._rule = found.rule
         self._progress.go_to(found.epoch, found.position)
+
+    def memory_plan(self) -> MemoryPlan:
+        """The buffers, in bytes. The batches in the making come on top: prefetch + 1 of what their clips hold."""
+        store, tables = self._store, 8 * 4 * len(self.dataset)
+        return MemoryPlan({
+            f"chunks ({store.chunks.held} held, as many in use)": store.chunks.size_bytes,
+            "cache of frames": store.cache.limit_bytes, "orders and tables": tables,
+        })  # fmt: skip
 
     def __iter__(self) -> Iterator[Any]:
         """The next epoch, or the rest of one after `load_state_dict`. Its threads end with it."""
