@@ -2,8 +2,8 @@
 
 usage: python benchmarks/hyperframe_write.py [--seconds 30] [--rounds 5] [--folder DIR]
 
-Prints JSON: for each codec, and with and without one fsync at the end, the median seconds, MB/s and size of both, and
-the median of the paired ratios. Both writers get the same frames in the same order; camera frames do not compress.
+Prints JSON: for each codec, and with and without one fsync at the end, MB/s and size of both, and the median of the
+paired ratios (cpu_ratio: of processor time, which other programs on the machine disturb less). Both writers get the same frames in the same order; camera frames do not compress.
 """
 
 from __future__ import annotations
@@ -116,22 +116,25 @@ SIDES: dict[str, Callable[[Path, list[Frame], str, bool], None]] = {"trainload":
 def measure(folder: Path, frames: list[Frame], codec: str, sync: bool, rounds: int) -> dict[str, object]:
     """Both sides turn about, `rounds` times after one unmeasured round; who goes first alternates."""
     seconds: dict[str, list[float]] = {side: [] for side in SIDES}
+    cpu_seconds: dict[str, list[float]] = {side: [] for side in SIDES}
     sizes: dict[str, int] = {}
     for turn in range(rounds + 1):
         for side in sorted(SIDES, reverse=bool(turn % 2)):
             path = folder / f"{side}.out"
             path.unlink(missing_ok=True)
             os.sync()
-            begin = time.perf_counter()
+            begin, cpu_begin = time.perf_counter(), time.process_time()
             SIDES[side](path, frames, codec, sync)
             if turn:
                 seconds[side].append(time.perf_counter() - begin)
+                cpu_seconds[side].append(time.process_time() - cpu_begin)
             sizes[side] = path.stat().st_size
     total = sum(len(frame.data) for frame in frames)
     ratios = [other / ours for ours, other in zip(seconds["trainload"], seconds["mcap"])]
     return {
         "codec": codec, "fsync_at_end": sync, "ratio": round(statistics.median(ratios), 2),
         "ratios": [round(ratio, 2) for ratio in ratios],
+        "cpu_ratio": round(statistics.median(cpu_seconds["mcap"]) / statistics.median(cpu_seconds["trainload"]), 2),
         **{f"{side}_mb_per_s": round(total / statistics.median(seconds[side]) / 1e6) for side in SIDES},
         **{f"{side}_size": round(sizes[side] / total, 4) for side in SIDES},
     }  # fmt: skip
