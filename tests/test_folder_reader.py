@@ -189,7 +189,7 @@ def test_arrays_extract_as_png(tmp_path: Path) -> None:
 
 
 def run(*args: object) -> tuple[int, str]:
-    for verb in VERBS:
+    for verb in VERBS.values():
         import_module(f"trainload.cli.{verb}")
     result = CliRunner().invoke(app, [str(arg) for arg in args])
     return result.exit_code, result.stdout

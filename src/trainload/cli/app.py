@@ -1,4 +1,4 @@
-"""The `trainload` command: collects the verbs, turns errors into exit codes (0 good, 1 bad data, 2 usage, 3 system)."""
+"""The `trainload` command: finds the verb, turns errors into exit codes (0 good, 1 bad data, 2 usage, 3 system)."""
 
 from __future__ import annotations
 
@@ -8,25 +8,26 @@ from importlib import import_module
 import typer
 from rich.console import Console
 
-from trainload.errors import FormatError, SampleError, UsageError
+from trainload.errors import TrainloadError, UsageError
 
-# One module of this package each; it registers its command when it is imported.
-VERBS: tuple[str, ...] = (
-    "align",
-    "demo",
-    "export",
-    "extract",
-    "import_",
-    "info",
-    "merge",
-    "pack_arrays",
-    "record",
-    "recover",
-    "slice",
-    "verify",
-)
+# Each verb and its module in this package, which registers the command when it is imported.
+VERBS: dict[str, str] = {
+    "align": "align",
+    "demo": "demo",
+    "export": "export",
+    "extract": "extract",
+    "import": "import_",
+    "info": "info",
+    "merge": "merge",
+    "pack": "pack_arrays",  # brings pack.py, which it adds to
+    "record": "record",
+    "recover": "recover",
+    "slice": "slice",
+    "verify": "verify",
+}
+INTERRUPTED = 130  # what a shell says of a program that Ctrl-C ended
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 
 @app.callback()
@@ -37,16 +38,19 @@ def root() -> None:
 def main() -> None:
     """Run the command line; a known error is one line on stderr and an exit code."""
     console = Console(stderr=True, highlight=False)
-    for verb in VERBS:
-        import_module(f"trainload.cli.{verb}")
     try:
+        asked = VERBS.get(sys.argv[1]) if len(sys.argv) > 1 else None
+        for module in [asked] if asked else VERBS.values():  # one verb alone starts faster
+            import_module(f"trainload.cli.{module}")
         app()
-    except (FormatError, SampleError) as error:
-        console.print(f"[red]bad data:[/red] {error}", soft_wrap=True)
-        sys.exit(1)
     except UsageError as error:
         console.print(f"[red]usage:[/red] {error}", soft_wrap=True)
         sys.exit(2)
+    except TrainloadError as error:
+        console.print(f"[red]bad data:[/red] {error}", soft_wrap=True)
+        sys.exit(1)
     except OSError as error:
         console.print(f"[red]system:[/red] {error}", soft_wrap=True)
         sys.exit(3)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)

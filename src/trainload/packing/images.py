@@ -38,7 +38,8 @@ def pack_images(
     src: class folders, a folder with train/ and val/ (then `out` is a folder and gets train.dts and val.dts), a tar of
     either, or an ImageNet tar of class tars. level: 0 keeps the source bytes, 1 to 3 shrink (docs/spec/dts.md).
     split: what the header says of a source without train/ and val/. reference: the genuine exporter's bytes, no
-    restart markers, no extension. min_blocks: of the reference arrangement at level 0; None tries several.
+    restart markers, no extension. min_blocks: of the reference arrangement at level 0 (others ignore it,
+    as the genuine exporter does); None tries several.
     volumes: files per set, `<out stem>-0-of-N.dts`. jobs: processes, None for one per core; the bytes do not
     depend on it.
     exif: whether levels 1 to 3 turn pictures upright. oversize, on_error: what to do with a picture larger than a block
@@ -52,8 +53,8 @@ def pack_images(
         raise UsageError(f"there are levels 0 to 3, not {level}")
     if level == 0 and exif == "apply":
         raise UsageError("level 0 keeps the source bytes, so EXIF orientation can only be ignored")
-    if min_blocks is not None and (not reference or level != 0 or min_blocks < 1):
-        raise UsageError("a number of blocks to open with belongs to the reference arrangement at level 0")
+    if min_blocks is not None and (not reference or min_blocks < 1):
+        raise UsageError("a number of blocks to open with belongs to the reference mode, and is at least 1")
     if reference and (volumes != 1 or exif != "ignore"):
         raise UsageError("the genuine exporter writes one volume and ignores EXIF orientation")
     if not 1 <= volumes <= MAX_VOLUMES:
