@@ -1,16 +1,19 @@
-"""The alignment report as text for a terminal: one table, then what stands out."""
+"""The alignment report as text for a terminal of about 80 columns: one table, then what stands out."""
 
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from trainload.aligning.report import Report, StreamReport
 
-HOST_WARNING = "HOST AND HARDWARE CLOCKS ARE MIXED in this result (allow_host): its residuals are not the true errors."
+HOST_WARNING = "HOST AND HARDWARE CLOCKS ARE MIXED (allow_host): residuals are not the true errors."
 COLUMNS = ("unmatched", "mean", "p50", "p90", "p99", "p99.9", "max", "offset", "drift", "jitter")
+_SIZES = COLUMNS.index("offset")  # the columns before it make the table, the others a line of their own
+_WIDTH = 80
 _BARS = " ▁▂▃▄▅▆▇█"
 
 
@@ -19,11 +22,11 @@ def to_text(report: Report) -> str:
     lines = [headline(report)]
     if report.mixed_clocks:
         lines.append(HOST_WARNING)
-    rows = [["stream", *COLUMNS], *([stream.name, *cells(stream)] for stream in report.streams)]
+    rows = [["stream", *COLUMNS[:_SIZES]], *([s.name, *cells(s)[:_SIZES]] for s in report.streams)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines.append("")
     for row in rows:
-        lines.append("  ".join(c.ljust(w) if k == 0 else c.rjust(w) for k, (c, w) in enumerate(zip(row, widths))))
+        lines.append(" ".join(c.ljust(w) if k == 0 else c.rjust(w) for k, (c, w) in enumerate(zip(row, widths))))
     for stream in report.streams:
         lines += ["", *_details(stream, report.start_ns or 0)]
     return "\n".join(lines)
@@ -72,14 +75,15 @@ def _details(stream: StreamReport, start_ns: int) -> list[str]:
         return [*lines, "  nothing matched"]
     low, high = stream.edges_ns[0], stream.edges_ns[-1]
     lines.append(f"  {span(low, signed=True)} |{sparkline(stream.counts)}| {span(high, signed=True)}")
-    worst = ", ".join(
-        f"{span(w.residual_ns, signed=True)} at {(w.time_ns - start_ns) / 1e9:.3f} s" for w in stream.worst
-    )
-    lines.append(f"  worst: {worst}")
+    lines.append("  " + ", ".join(f"{name} {cell}" for name, cell in zip(COLUMNS[_SIZES:], cells(stream)[_SIZES:])))
+    worst = [f"{span(w.residual_ns, signed=True)} at {(w.time_ns - start_ns) / 1e9:.3f} s" for w in stream.worst]
+    whole = ", ".join(worst).replace(" ", "\u00a0").replace(",\u00a0", ", ")  # no line ends inside a residual
+    wrapped = textwrap.wrap(f"worst: {whole}", _WIDTH, initial_indent="  ", subsequent_indent="    ")
+    lines += [line.replace("\u00a0", " ") for line in wrapped]
     if stream.unwrapped:
-        lines.append("  its clock drifts through whole periods; offset and drift are those of the unwrapped residuals")
+        lines.append("  its clock drifts through whole periods: offset and drift are unwrapped")
     if stream.latency is not None:
         late = stream.latency
         parts = f"mean {span(late.mean_ns)}, p50 {span(late.p50_ns)}, p99 {span(late.p99_ns)}, max {span(late.max_ns)}"
-        lines.append(f"  received later than acquired by {parts} (never used to match)")
+        lines += ["  received later than acquired (never used to match):", f"    {parts}"]
     return lines

@@ -80,12 +80,12 @@ def _sensors(out: Path, seconds: float, tell: Callable[[str], None]) -> Shown:
     def show(console: Console) -> None:
         console.print(str(report), soft_wrap=True)
         console.print(
-            f"one epoch of a small fusion model (camera + lidar + IMU), {training.samples:,} samples: off by "
-            f"{training.first_error:.1f} degrees at first, {training.last_error:.1f} at the end "
-            f"(without looking: {training.still:.1f})", soft_wrap=True,
+            f"\none epoch of a small fusion model (camera + lidar + IMU), {training.samples:,} samples:\n"
+            f"  off by {training.first_error:.1f} degrees at first, {training.last_error:.1f} at the end "
+            f"(without looking: {training.still:.1f})\n", soft_wrap=True,
         )  # fmt: skip
         console.print(f"recording: {path}\nplots: {png}\nreport: {html}", soft_wrap=True)
-        console.print(f"next: trainload info {path}; trainload import mcap YOUR.mcap drive.hfr", soft_wrap=True)
+        console.print(f"next: trainload info {path}\n      trainload import mcap YOUR.mcap drive.hfr", soft_wrap=True)
 
     return show, {"recording": str(path), "alignment": report.facts(), "training": asdict(training)}
 

@@ -14,7 +14,7 @@ from trainload.aligning.recording import RecordingTimes
 from trainload.datasets.cache import FrameCache
 from trainload.datasets.clip import NO_RESIDUAL, NO_TIME, Clip
 from trainload.datasets.frames import FrameStore
-from trainload.datasets.values import plain_columns
+from trainload.datasets.values import plain_columns, read_only
 from trainload.errors import UsageError
 
 
@@ -99,7 +99,7 @@ def _held_values(pairs: Pairs, drive: RecordingTimes) -> dict[str, NDArray[Any]]
     for name in _names(pairs):
         packed = drive.streams[name].packed
         if name in pairs.matches and (packed or isinstance(pairs.methods[name], Interpolate)):
-            held[name] = plain_columns(pairs.values(name))
+            held[name] = read_only(plain_columns(pairs.values(name)))
         elif packed:
-            held[name] = plain_columns(drive.values(name)[pairs.reference_index])
+            held[name] = read_only(plain_columns(drive.values(name)[pairs.reference_index]))
     return held

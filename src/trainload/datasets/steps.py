@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from trainload.aligning.match import Nearest, Times
 from trainload.aligning.recording import RecordingTimes
-from trainload.datasets.values import plain_columns
+from trainload.datasets.values import plain_columns, read_only
 from trainload.reading.hyperframe import HyperframeReader
 
 
@@ -24,4 +24,4 @@ def packed_samples(drive: HyperframeReader, stream: str) -> tuple[NDArray[np.int
     if not drive.streams[stream].packed:
         return None
     timed = RecordingTimes(drive)
-    return timed.timestamps(stream), plain_columns(timed.values(stream))
+    return timed.timestamps(stream), read_only(plain_columns(timed.values(stream)))

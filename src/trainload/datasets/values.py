@@ -27,3 +27,10 @@ def plain_columns(array: NDArray[Any]) -> NDArray[Any]:
         return array
     columns: NDArray[Any] = structured_to_unstructured(array[names])
     return columns
+
+
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """A view that nobody can write through, for values that many samples share."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
