@@ -3,7 +3,8 @@
 usage: python benchmarks/hyperframe_write.py [--seconds 30] [--rounds 5] [--folder DIR]
 
 Prints JSON: for each codec, and with and without one fsync at the end, MB/s and size of both, and the median of the
-paired ratios (cpu_ratio: of processor time, which other programs on the machine disturb less). Both writers get the same frames in the same order; camera frames do not compress.
+paired ratios (cpu_ratio: of processor time, which other programs on the machine disturb less).
+Both writers get the same frames in the same order; camera frames do not compress.
 """
 
 from __future__ import annotations
