@@ -20,6 +20,7 @@ from trainload.datasets.cache import ENTRY_BYTES, FrameCache
 from trainload.datasets.chunks import ChunkMemory, chunk_bounds
 from trainload.datasets.clip import NO_RESIDUAL, NO_TIME, Clip
 from trainload.datasets.collate import ClipBatch, collate
+from trainload.recording.split import Split
 from trainload.recording.writer import HyperframeWriter
 from trainload.storage.aligned import aligned_buffer
 from trainload.storage.file import FileSource
@@ -149,6 +150,32 @@ def test_an_aligned_sample_is_its_pair(drive: Path) -> None:
         assert np.array_equal(clip.values["imu"][0][:3], acceleration, equal_nan=True)
     batch = collate([dataset[0], dataset[1]], squeeze=dataset.squeeze)
     assert batch.values["camera"].shape == (2, 24, 32, 3) and batch.masks["camera"].tolist() == [True, True]
+
+
+@pytest.mark.parametrize("chunk_bytes", [1, 8 << 20])
+def test_late_frames_and_the_seams_between_parts_are_no_gaps(
+    tmp_path: Path, chunk_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trainload.datasets.chunks.CHUNK_BYTES", chunk_bytes)
+    times = [*range(0, 600, 10), *range(605, 700, 10), 333, 337, *range(705, 1000, 10)]  # two come late
+    with HyperframeWriter(
+        tmp_path / "part-00000.hfr", window=50, lateness=0, split=Split(tmp_path, most_ns=300)
+    ) as out:
+        stream = out.add_stream("s", dtype="<i8")
+        for time in times:
+            out.append(stream, time, np.int64(time).tobytes())
+    drive = tl.open(tmp_path)
+    assert len(drive.files) > 2 and any(frame.late for frame in drive.iter_range("s", 0, 2000))
+    windows = tl.WindowDataset(drive)
+    clips = tl.SequenceDataset(drive, duration=30, step=3, stride=10)
+    for dataset in (windows, clips):
+        for batch in tl.HyperframeLoader(dataset, batch_size=3, group_chunks=2, workers=2):
+            values = batch.values["s"].reshape(batch.masks["s"].shape)
+            assert np.array_equal(values[batch.masks["s"]], batch.times["s"][batch.masks["s"]])
+            for row, i in enumerate(batch.ids):
+                assert dataset[int(i)].times["s"].tolist() == batch.times["s"][row][batch.masks["s"][row]].tolist()
+    assert sorted(int(t) for i in range(len(windows)) for t in windows[i].times["s"]) == sorted(times)
+    assert {int(time) for i in range(len(clips)) for time in clips[i].times["s"]} >= {333, 337}
 
 
 def test_what_varies_is_padded_or_listed_and_masked() -> None:
