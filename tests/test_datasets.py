@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-import weakref
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +15,10 @@ from hypothesis.extra import numpy as hnp
 
 import trainload as tl
 from drive_data import SECOND, write_drive
-from trainload.datasets.cache import ENTRY_BYTES, FrameCache
-from trainload.datasets.chunks import ChunkMemory, chunk_bounds
 from trainload.datasets.clip import NO_RESIDUAL, NO_TIME, Clip
 from trainload.datasets.collate import ClipBatch, collate
 from trainload.recording.split import Split
 from trainload.recording.writer import HyperframeWriter
-from trainload.storage.aligned import aligned_buffer
 from trainload.storage.file import FileSource
 
 
@@ -225,48 +221,6 @@ def test_collating_loses_no_number(rows: list[list[np.ndarray]]) -> None:
             assert not found[len(value) :].any()
 
 
-def test_the_cache_holds_no_more_than_its_limit_and_forgets_the_oldest() -> None:
-    entry = 30 + ENTRY_BYTES
-    cache = FrameCache(3 * entry + 1)
-    for n in range(5):
-        cache.put((0, "s", n, 0), np.zeros(30, np.uint8))
-    assert cache.size_bytes == 3 * entry
-    assert [cache.get((0, "s", n, 0)) is not None for n in range(5)] == [False, False, True, True, True]
-    assert cache.hit_rate == 0.6
-    cache.put((0, "big", 0, 0), np.zeros(3 * entry, np.uint8))
-    assert cache.get((0, "big", 0, 0)) is None and cache.size_bytes == 3 * entry
-
-
-def test_a_cached_view_does_not_hold_the_read_that_it_came_from() -> None:
-    cache = FrameCache(1 << 20)
-    whole = aligned_buffer(100_000)
-    alive = weakref.ref(whole.obj)
-    cache.put((0, "s", 0, 0), np.frombuffer(whole[:1000], np.float32).reshape(-1, 2))
-    del whole
-    assert alive() is None
-    kept = cache.get((0, "s", 0, 0))
-    assert kept is not None and kept.shape == (125, 2) and not kept.flags.writeable
-
-
-def test_chunk_memory_is_used_again_only_when_no_view_of_it_is_left(tmp_path: Path) -> None:
-    path = tmp_path / "bytes"
-    path.write_bytes(np.random.default_rng(0).bytes(6 << 20))
-    memory = ChunkMemory(kept=2)
-    with FileSource(path) as source:
-
-        def read(start: int) -> np.ndarray:
-            return np.frombuffer(memory.read(source, [(start, start + (2 << 20))])[0], np.uint8)
-
-        first = read(64)
-        place, expected = first.ctypes.data, first.copy()
-        second = read(128)[1000:]
-        assert np.array_equal(first, expected) and place % 64 == 0
-        del first
-        third = read(0)
-        assert third.ctypes.data == place
-        assert second.tobytes() == path.read_bytes()[1128 : 128 + (2 << 20)]
-
-
 def test_a_second_epoch_through_the_cache_is_the_same_and_reads_nothing(drive: Path) -> None:
     dataset = tl.WindowDataset(drive, cache_bytes=64 << 20)
     first = [dataset[k] for k in range(len(dataset))]
@@ -416,8 +370,3 @@ def test_a_damaged_frame_reaches_the_caller(tmp_path: Path) -> None:
     path.write_bytes(data)
     with pytest.raises(tl.FormatError, match="CRC-32"):
         list(tl.HyperframeLoader(tl.WindowDataset(path), batch_size=2, vary="list"))
-
-
-def test_chunks_cover_all_windows_in_order(drive: Path) -> None:
-    bounds = chunk_bounds(tl.open(drive))
-    assert bounds[0] == 0 and bounds[-1] == len(tl.open(drive)) and (np.diff(bounds) > 0).all()
