@@ -335,7 +335,7 @@ def test_ranks_get_equally_many_batches_of_an_uneven_epoch(drives: list[Path], l
 
 
 @pytest.mark.parametrize("workers", [1, 4])
-def test_a_group_epoch_reads_every_chunk_once(
+def test_a_group_epoch_reads_every_chunk_once_and_announces_it_a_group_before(
     drives: list[Path], workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("trainload.datasets.chunks.CHUNK_BYTES", 20_000)
@@ -348,10 +348,13 @@ def test_a_group_epoch_reads_every_chunk_once(
 
     dataset = tl.WindowDataset(drives)
     monkeypatch.setattr(FileSource, "readinto_at", counted)
+    announced: list[tuple[str, int]] = []
+    monkeypatch.setattr(FileSource, "will_need", lambda source, offset, size: announced.append((source.path, offset)))
     loader = tl.HyperframeLoader(dataset, batch_size=3, group_chunks=2, workers=workers, vary="list")
     assert sum(len(batch) for batch in loader) == len(dataset)
     chunks = sum(len(dataset.store.chunks.bounds(n)) - 1 for n in range(len(drives)))
     assert len(read) == len(set(read)) == chunks > 3 * len(drives)
+    assert len(announced) == chunks - 2 and set(announced) < set(read)
 
 
 def test_a_state_of_other_recordings_is_refused(drives: list[Path]) -> None:

@@ -21,6 +21,9 @@ CHUNK_BYTES = 8 << 20  # of windows per read; one larger window is a chunk of it
 SMALL_BYTES = 1 << 20  # below, fresh memory costs too little to be worth a pool
 
 
+ChunkKey = tuple[int, int]  # recording, number of the chunk
+
+
 class ChunkStore:
     """Windows by number, out of the `held` chunks that were asked for last. Safe for many threads.
 
@@ -32,9 +35,10 @@ class ChunkStore:
         self._recordings = recordings
         self._streams = frozenset(streams)
         self._memory = ChunkMemory(2 * held)
-        self._chunks: OrderedDict[tuple[int, int], _Chunk] = OrderedDict()
+        self._chunks: OrderedDict[ChunkKey, _Chunk] = OrderedDict()
         self._bounds: dict[int, NDArray[np.int64]] = {}
         self._lock = threading.Lock()
+        self._after: dict[ChunkKey, ChunkKey] = {}
 
     @property
     def size_bytes(self) -> int:
@@ -54,6 +58,7 @@ class ChunkStore:
         with chunk.lock:
             if chunk.windows is None:
                 windows = self._recordings[recording].windows
+                self._announce(self._after.get((recording, number)))
                 chunk.windows = windows.read(
                     first, int(bounds[number + 1]), self._wanted(recording), into=self._memory.read
                 )
@@ -64,6 +69,16 @@ class ChunkStore:
         if recording not in self._bounds:
             self._bounds[recording] = chunk_bounds(self._recordings[recording])
         return self._bounds[recording]
+
+    def expect(self, order: Sequence[ChunkKey], ahead: int) -> None:
+        """The chunks in the order in which they will be asked for: with each one read, the one `ahead` is announced."""
+        self._after = dict(zip(order, order[ahead:]))
+
+    def _announce(self, key: ChunkKey | None) -> None:
+        if key is not None:
+            recording, number = key
+            first, end = self.bounds(recording)[number : number + 2].tolist()
+            self._recordings[recording].windows.will_need(first, end)
 
     def _wanted(self, recording: int) -> tuple[str, ...] | None:
         """The streams to read, None for all of them: then windows come whole, by one read, gaps and all."""

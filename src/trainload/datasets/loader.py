@@ -11,6 +11,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from trainload.datasets.chunks import ChunkKey
 from trainload.datasets.clip import Clip
 from trainload.datasets.collate import ClipBatch, collate
 from trainload.datasets.frames import FrameStore
@@ -81,7 +82,8 @@ class HyperframeLoader:
         self._prefetch = prefetch
         self._rule = OrderRule(seed, cast(Shuffle, shuffle), group_chunks)
         self._cut = Cut(batch_size, *find_rank(rank, world_size), last=cast(Last, last))
-        self._chunks = _numbered(dataset)
+        self._first_chunks = _first_chunks(dataset)
+        self._chunks = np.concatenate([chunks + first for chunks, first in zip(dataset.chunks(), self._first_chunks)])
         chunks_held = 0 if shuffle == "full" else group_chunks + self.workers
         self._store = dataset.store.with_chunks(chunks_held)
         self._decoder = _ClipDecoder(dataset, self._store, vary, batch_op)
@@ -142,6 +144,7 @@ class HyperframeLoader:
     def _start_run(self, rule: OrderRule, epoch: int, position: int) -> Run:
         share = cut_order(self._cut, len(self.dataset), position)
         stream = self._order(rule, epoch)[share.positions]
+        self._store.chunks.expect(self._chunk_keys(stream), rule.group_blocks)
         plan = RunPlan(
             seed=rule.seed, epoch=epoch, stream=stream, share=share, windows=np.array([0, len(stream)], np.int64),
             labels=np.zeros(len(self.dataset), np.int32), workers=self.workers, io_workers=1, prefetch=self._prefetch,
@@ -150,6 +153,13 @@ class HyperframeLoader:
         run = Run(plan, self._decoder, _ClipArrays(), self.stats, pictures=None, memory=None)
         run.start()
         return run
+
+    def _chunk_keys(self, stream: NDArray[np.int64]) -> list[ChunkKey]:
+        """The chunks of these samples, each where it is first needed."""
+        numbers = self._chunks[stream]
+        ordered = numbers[np.sort(np.unique(numbers, return_index=True)[1])]
+        recordings = np.searchsorted(self._first_chunks, ordered, side="right") - 1
+        return list(zip(recordings.tolist(), (ordered - self._first_chunks[recordings]).tolist()))
 
     def _fingerprint(self) -> str:
         spans = [drive.windows.starts for drive in self.dataset.store.recordings]
@@ -203,10 +213,7 @@ class _ClipDecoder:
         job.output = (batch if self._batch_op is None else self._batch_op(batch),)
 
 
-def _numbered(dataset: ClipDataset) -> NDArray[np.int64]:
-    """The chunk of every sample, numbered over all recordings: int64 [n]."""
-    found, first = [np.empty(0, np.int64)], 0
-    for n, chunks in enumerate(dataset.chunks()):
-        found.append(chunks + first)
-        first += len(dataset.store.chunks.bounds(n)) - 1
-    return np.concatenate(found)
+def _first_chunks(dataset: ClipDataset) -> NDArray[np.int64]:
+    """The number of each recording's first chunk, where chunks are counted over all recordings: int64 [recordings]."""
+    counts = [len(dataset.store.chunks.bounds(n)) - 1 for n in range(len(dataset.store.recordings))]
+    return np.cumsum([0, *counts[:-1]])

@@ -102,6 +102,16 @@ class WindowSequence:
                 windows += self._read_part(file, self._first[part], first, last, streams, into)
         return windows
 
+    def will_need(self, k0: int, k1: int) -> None:
+        """A hint that windows k0 to k1 - 1 are read soon, late frames left out: the system may read them by then."""
+        for part, file in enumerate(self._files):
+            first, last = max(k0, self._first[part]), min(k1, self._first[part + 1])
+            if first < last:
+                rows = slice(first - self._first[part], last - self._first[part])
+                offsets, sizes = file.windows.extent_offset[rows], file.windows.extent_size[rows]
+                start, end = int(offsets[sizes > 0].min(initial=file.source.size)), int((offsets + sizes).max())
+                file.source.will_need(start, max(0, end - start))
+
     def _by_name_or_error(self, stream: str) -> StreamInfo:
         info = self._by_name.get(stream)
         if info is None:
