@@ -17,7 +17,7 @@ venv: .venv/installed
 	@$(BIN)/python -m pip install -q --no-build-isolation -e '.[test]'
 	@touch $@
 
-.venv/installed-lint: .venv/installed
+.venv/installed-lint: .venv/installed-test  # mypy reads the types of torch and mcap
 	@$(BIN)/python -m pip install -q --no-build-isolation -e '.[lint]'
 	@touch $@
 
