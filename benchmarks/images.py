@@ -1,6 +1,6 @@
 """Picture loaders against one another: RandomResizedCrop 224 + flip, batch 128, one process per contender and round.
 
-usage: images.py --peers .peers --data CLASS_FOLDERS [--rounds 3] [--only NAME]   writes bench-out/images.{json,md,png}
+usage: images.py --peers .peers --data CLASS_FOLDERS [--rounds 3] [--only NAME]  writes bench-out/images.{json,md,png}
 
 Every contender reads the pictures as they are, and again at LV3's size (short side 400, at most 600 x 400, quality 80),
 so that nobody is slow because of larger pictures. The pictures are repeated five times by links, for longer epochs.
@@ -37,6 +37,7 @@ def main() -> None:
     parser.add_argument("--peers", type=Path, required=True, help="the folder that setup_peers.sh filled")
     parser.add_argument("--data", type=Path, required=True, help="a folder of class folders of JPEGs")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--epochs", type=int, default=2, help="measured epochs of each contender and round")
     parser.add_argument("--only", help="just the contenders whose script has this in its name")
     parser.add_argument("--out", type=Path, default=Path("bench-out"))
     args = parser.parse_args()
@@ -47,7 +48,9 @@ def main() -> None:
     for number in range(args.rounds):
         for name, command in runs:
             print(f"round {number + 1} of {args.rounds}: {name}", file=sys.stderr, flush=True)
-            done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+            done = subprocess.run(
+                [*command, "--epochs", str(args.epochs)], capture_output=True, text=True, timeout=600, check=False
+            )
             if done.returncode == 0:
                 results[name].append(json.loads(done.stdout.splitlines()[-1]))
             else:

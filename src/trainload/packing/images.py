@@ -54,7 +54,7 @@ def pack_images(
     if level == 0 and exif == "apply":
         raise UsageError("level 0 keeps the source bytes, so EXIF orientation can only be ignored")
     if min_blocks is not None and (not reference or min_blocks < 1):
-        raise UsageError("a number of blocks to open with belongs to the reference mode, and is at least 1")
+        raise UsageError("a number of blocks to open with belongs to the reference arrangement, and is at least 1")
     if reference and (volumes != 1 or exif != "ignore"):
         raise UsageError("the genuine exporter writes one volume and ignores EXIF orientation")
     if not 1 <= volumes <= MAX_VOLUMES:
