@@ -256,7 +256,7 @@ class NCore(Side):
         return len(self.sensors["lidar"].get_frame_data(time_ns // 1000 + 1).get_encoded_image_data())
 
     def window(self, start_ns: int, end_ns: int) -> int:
-        raise NotImplementedError
+        raise LookupError("NCore holds no small streams, so it has no window of all streams")
 
     def everything(self) -> int:
         total = 0
