@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as ProgressBar
 
 from trainload.cli.app import app
-from trainload.recording.recover import Loss, Progress, RecoverReport
+from trainload.cli.progress import progress_bar
+from trainload.recording.recover import Loss, RecoverReport
 from trainload.recording.recover import recover as recover_recording
 
 
@@ -27,25 +24,12 @@ def recover(
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON on stdout.")] = False,
 ) -> None:
     """Copy every whole window of IN to OUT, read OUT again to be sure, and say what is missing."""
-    with _progress_bar() as progress:
+    with progress_bar("recovering", in_bytes=True) as progress:
         report = recover_recording(source, target, overwrite=overwrite, progress=progress)
     if as_json:
         typer.echo(json.dumps(asdict(report), indent=1))
     else:
         _show(report)
-
-
-@contextmanager
-def _progress_bar() -> Iterator[Progress | None]:
-    """Called with (bytes done, bytes in all), on stderr; None where stderr is no terminal."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield None
-        return
-    columns = (TextColumn("recovering"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with ProgressBar(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("recover", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def _show(report: RecoverReport) -> None:
