@@ -112,7 +112,7 @@ def test_a_training_step_runs_on_it(path):
 
 
 RANK = """
-import sys, json, torch, torch.distributed as dist
+import json, os, sys, threading, torch, torch.distributed as dist
 import trainload as tl, trainload.torch as tlt
 rank, port, path = int(sys.argv[1]), sys.argv[2], sys.argv[3]
 dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
@@ -126,8 +126,10 @@ for images, labels, ids in loader:
     optimizer.step()
     seen.append(ids.tolist())
 weights = model.module[1].weight.detach().sum().item()
-print(json.dumps([seen, weights, len(loader)]))
+threads = [thread.name for thread in threading.enumerate() if thread.name.startswith("trainload")]
+print(json.dumps([seen, weights, len(loader), threads]), flush=True)
 dist.destroy_process_group()
+os._exit(0)  # gloo's threads may still free tensors, which aborts an interpreter that is ending (pytorch #179291)
 """
 
 
@@ -151,7 +153,8 @@ def test_two_ddp_processes_share_the_epoch(path):
         out, errors = process.communicate(timeout=120)
         assert process.returncode == 0, errors
         found.append(json.loads(out.splitlines()[-1]))
-    (first, weights, count), (second, other_weights, other_count) = found
+    (first, weights, count, threads), (second, other_weights, other_count, other_threads) = found
+    assert threads == other_threads == []
     assert weights == other_weights
     assert count == other_count == len(first) == len(second) == 6
     stream = [i for pair in zip(first, second) for ids in pair for i in ids]
