@@ -9,6 +9,7 @@ import numpy as np
 from isal import isal_zlib
 from PIL import Image
 
+from trainload.codecs.compression import zstd_compress
 from trainload.formats import dts
 
 
@@ -26,9 +27,19 @@ def jpegs(count: int, *, width: int = 48, height: int = 40) -> list[bytes]:
 
 
 def write_dts(
-    path: Path, pictures: list[bytes], labels: list[int], per_block: int, *, crcs: bool = True, training: bool = True
+    path: Path,
+    pictures: list[bytes],
+    labels: list[int],
+    per_block: int,
+    *,
+    crcs: bool = True,
+    picture_crcs: bool = False,
+    training: bool = True,
 ) -> Path:
-    """A DTS file with `per_block` pictures in each 16 MB block (the rest of a block is a hole in the file)."""
+    """A DTS file with `per_block` pictures in each 16 MB block (the rest of a block is a hole in the file).
+
+    crcs: of the blocks. picture_crcs: of each picture, and its source path.
+    """
     classes = max(labels) + 1
     blocks = [range(n, min(n + per_block, len(pictures))) for n in range(0, len(pictures), per_block)]
     sums = []
@@ -47,7 +58,14 @@ def write_dts(
         file.seek(0)
         table = np.array([[len(m) for m in blocks], sums], "<u4").T.tobytes()
         header = _header(len(pictures), len(blocks), classes, training)
-        file.write(dts.header_region_to_bytes(header, [(dts.TAG_BLOCKS, table)] if crcs else []))
+        sections = [(dts.TAG_BLOCKS, table)] if crcs else []
+        if picture_crcs:
+            names = [f"{label}/{n}.JPEG" for n, label in enumerate(labels)]
+            sums = np.array([isal_zlib.crc32(picture) for picture in pictures], "<u4")
+            sections += [
+                (dts.TAG_PATHS, zstd_compress(dts.names_to_bytes(names))), (dts.TAG_PICTURES, sums.tobytes())
+            ]  # fmt: skip
+        file.write(dts.header_region_to_bytes(header, sections))
     return path
 
 

@@ -347,8 +347,6 @@ def test_a_hostile_section_is_a_format_error_and_is_found(name: str, tmp_path: P
         ds.source(0)
         ds.facts()
         ds.check_block(0, ds.block(0).data)
-        assert name == "a short picture table"  # only verify reads it
-        raise FormatError("", field="", offset=None, found="", expected="", path=str(path))
     assert caught.value.path == str(path)
 
 

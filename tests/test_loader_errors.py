@@ -10,6 +10,7 @@ import pytest
 
 import trainload as tl
 from loading_data import jpegs, write_dts, write_folder
+from trainload.formats import dts
 
 COUNT, PER_BLOCK, BATCH = 40, 10, 8
 DAMAGED = (5, 17, 18, 33)
@@ -143,3 +144,79 @@ def test_a_file_of_a_folder_that_changed_its_size_is_an_error(tmp_path):
     (folder / "class001/00003.JPEG").write_bytes(b"short")
     with pytest.raises(tl.FormatError, match="keep its size"):
         list(loader)
+
+
+FLIPPED = 17  # a bit in the middle of this picture, which decodes all the same
+
+
+@pytest.fixture(scope="module")
+def summed(tmp_path_factory) -> Path:
+    where = tmp_path_factory.mktemp("sums") / "summed.dts"
+    return write_dts(where, jpegs(COUNT), [n % 4 for n in range(COUNT)], PER_BLOCK, picture_crcs=True)
+
+
+@pytest.fixture(scope="module")
+def flipped(summed) -> Path:
+    with tl.open(summed) as ds:
+        at = ds.headers[0].header_bytes + int(ds.offsets[FLIPPED]) + int(ds.sizes[FLIPPED]) * 3 // 4
+    return damaged_byte(summed, summed.with_name("flipped.dts"), at)
+
+
+def genuine(path: Path, where: Path) -> Path:
+    """The same file without an extension."""
+    data = bytearray(path.read_bytes())
+    data[dts.EXTENSION_OFFSET : dts.EXTENSION_OFFSET + dts.EXTENSION_HEAD_BYTES] = bytes(dts.EXTENSION_HEAD_BYTES)
+    where.write_bytes(data)
+    return where
+
+
+PARTS = {
+    "some samples": {"indices": [3, 16, FLIPPED, 33]},
+    "one rank of two": {"rank": 0, "world_size": 2, "batch_size": 4},
+    "whole blocks": {},
+}
+BY_CHECKSUM = r"sample 17 in block 1 \(from 1/17\.JPEG\): a picture's CRC-32.*flipped\.dts"
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("mode", ["fully", "partial"])
+def test_a_flipped_bit_in_a_picture_names_file_block_sample_and_source(flipped, mode, part):
+    with pytest.raises(tl.SampleError, match=BY_CHECKSUM):
+        list(loader_of(flipped, mode=mode, **PARTS[part]))
+    assert list(loader_of(flipped, mode=mode, verify="none", **PARTS[part]))  # no decoder notices it
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("mode", ["fully", "partial"])
+def test_a_picture_with_a_flipped_bit_is_replaced_the_same_in_whole_and_partly_read_blocks(summed, flipped, mode, part):
+    loader = loader_of(flipped, mode=mode, on_error="replace", **PARTS[part])
+    for found, good in zip(loader, loader_of(summed, **PARTS[part]), strict=True):
+        ids = good[2].tolist()
+        rows = [ids.index(FLIPPED) + 1 if i == FLIPPED else n for n, i in enumerate(ids)]
+        assert all(np.array_equal(mine, other[rows]) for mine, other in zip(found, good, strict=True))
+    assert loader.stats.replaced == 1
+    assert "CRC-32" in loader.stats.last_replaced.reason
+
+
+def test_a_batch_at_once_is_checked_too(summed, flipped):
+    with pytest.raises(tl.SampleError, match=BY_CHECKSUM):
+        loader_of(flipped).batch([3, FLIPPED])
+    found = loader_of(flipped, on_error="replace").batch([3, FLIPPED])
+    assert np.array_equal(found[0], loader_of(summed).batch([3, 3])[0])
+    assert len(loader_of(flipped, verify="none").batch([3, FLIPPED])[0]) == 2
+
+
+def test_single_reads_are_checked(flipped):
+    with tl.open(flipped) as ds:
+        for read in (lambda: ds[FLIPPED], lambda: ds.samples([3, FLIPPED, 30])):
+            with pytest.raises(tl.FormatError, match=r"sample 17 in block 1 \(from 1/17\.JPEG\).*flipped\.dts"):
+                read()
+        assert [sample.id for sample in ds.samples([16, 18])] == [16, 18]
+
+
+def test_a_genuine_file_carries_no_sums_to_check(flipped, tmp_path):
+    path = genuine(flipped, tmp_path / "genuine.dts")
+    with tl.open(path) as ds:
+        assert (ds.block_crcs, ds.picture_crcs) == (None, None)
+        assert ds[FLIPPED].id == FLIPPED
+    assert sum(len(ids) for _, _, ids in loader_of(path, indices=[3, FLIPPED])) == 2

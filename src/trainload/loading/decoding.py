@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from trainload._core import Scratch
 from trainload.errors import SampleError
-from trainload.imaging.decode import PictureDecoder
+from trainload.imaging.decode import CORRUPT, PictureDecoder
 from trainload.imaging.mixing import BatchContext
 from trainload.imaging.split import run_batch_ops, split_ops
 from trainload.loading.buffers import new_arena
@@ -41,11 +41,13 @@ class SampleDecoder:
         layout: str | None,
         dct_scale: str,
         replace: bool,
+        verify: bool,
         with_ids: bool,
         stats: LoaderStats,
     ) -> None:
         self._samples = samples
         self._replace = replace
+        self._verify = verify
         self._with_ids = with_ids
         self._stats = stats
         split = split_ops(ops)
@@ -75,6 +77,8 @@ class SampleDecoder:
             scratch, fill.arena, offsets, sizes, ids.astype(np.uint64), job.seed, job.epoch, images,
             job.codes[first:end],
         )  # fmt: skip
+        for n, reason in fill.reasons(ids).items():  # a checksum knows more than a decoder
+            job.codes[first + n], reasons[n] = CORRUPT, reason
         job.reasons.update({first + n: reason for n, reason in reasons.items()})
 
     def _take_pixels(self, scratch: Scratch, ids: NDArray[np.int64], job: BatchJob, images: NDArray[Any]) -> None:
@@ -140,6 +144,6 @@ class SampleDecoder:
             fill = Fill(new_arena(plan.size_bytes), plan)
             reads = fill.all_reads()
             for k in reads.order:
-                fill.read(self._samples.pictures, reads, k, verify=True)
+                fill.read(self._samples.pictures, reads, k, verify=self._verify)
         self.decode(self.new_scratch(), fill, job, 0, len(ids))
         return job

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from trainload.errors import FormatError
 from trainload.loading.buffers import new_arena
 from trainload.loading.reads import ReadPlan, plan_reads
 from trainload.loading.sets import PictureSet, Places
@@ -38,8 +39,9 @@ class Reads:
 class Fill:
     """One arena with a place for every sample of `layout`.
 
-    arrived[row]: that sample is there. left: samples that are still to be decoded from here; at 0 the arena may be
-    filled anew. Two runs may fill one arena at once: they write the same bytes to the same place.
+    arrived[row]: that sample is there. damaged: by row, why a sample that is there is not what was packed.
+    left: samples that are still to be decoded from here; at 0 the arena may be filled anew. Two runs may fill one arena
+    at once: they write the same bytes to the same place.
     """
 
     def __init__(self, arena: NDArray[np.uint8], layout: ReadPlan, left: int = 0) -> None:
@@ -47,19 +49,53 @@ class Fill:
         self.layout = layout
         self.left = left
         self.arrived = np.zeros(len(layout.ids), np.bool_)
+        self.damaged: dict[int, str] = {}
 
     def read(self, pictures: PictureSet, reads: Reads, k: int, *, verify: bool) -> int:
-        """Do read `k` and check the block's checksum where a whole block came. The bytes read: 0 if all were there."""
+        """Do read `k` and check what came against its checksums. The bytes read: 0 if all were there.
+
+        Raises FormatError where a block's checksum is wrong and no picture is known to be at fault.
+        """
         rows = reads.rows_of(k)
         if self.arrived[rows].all():
             return 0
         place, size = int(reads.place[k]), int(reads.sizes[k])
         view = self.arena[place : place + size].data
         pictures.read(int(reads.units[k]), int(reads.starts[k]), view)
-        if verify and reads.whole[k]:
-            pictures.check_unit(int(reads.units[k]), view)
+        if verify:
+            self._check(pictures, reads, k, view)
         self.arrived[rows] = True
         return size
+
+    def _check(self, pictures: PictureSet, reads: Reads, k: int, view: memoryview) -> None:
+        """A whole unit by its checksum; where that is wrong, or a part came, each of the read's samples by its own."""
+        failure = None
+        if reads.whole[k]:
+            try:
+                pictures.check_unit(int(reads.units[k]), view)
+                return
+            except FormatError as error:
+                failure = error
+        damaged = self._damage(pictures, reads.rows_of(k)) if pictures.has_sums else {}
+        if failure is not None and not damaged:
+            raise failure
+        self.damaged |= damaged
+
+    def _damage(self, pictures: PictureSet, rows: NDArray[np.int64]) -> dict[int, str]:
+        ids, data = self.layout.ids[rows], self.arena.data
+        table = zip(rows.tolist(), ids.tolist(), self.layout.offsets[rows].tolist(), pictures.places.size[ids].tolist())
+        damaged = {}
+        for row, sample, start, size in table:
+            try:
+                pictures.check_sample(sample, data[start : start + size])
+            except FormatError as error:
+                damaged[row] = f"{error.rule} (found {error.found}, expected {error.expected})"
+        return damaged
+
+    def reasons(self, ids: NDArray[np.int64]) -> dict[int, str]:
+        """By position in `ids`, the damage that checksums found."""
+        rows = self.layout.find(ids).tolist() if self.damaged else ()
+        return {n: self.damaged[row] for n, row in enumerate(rows) if row in self.damaged}
 
     def holds(self, ids: NDArray[np.int64]) -> bool:
         """True where all of these samples belong here and have arrived."""

@@ -51,7 +51,8 @@ class ImageLoader:
     rank, world_size: taken from torch.distributed where it is initialised. workers: threads that decode, one per CPU.
     prefetch: batches in the making. buffers: a BufferPair that several loaders share.
     on_error: "raise" a SampleError, or "replace" a damaged picture by another of its batch (counted in `stats`).
-    verify: "blocks" checks each block's CRC-32 as it arrives, "none" does not.
+    verify: "blocks" checks each block's CRC-32 as it arrives, each picture's own where a block is read in part (the
+    genuine exporter's files carry neither); "none" does not.
     dct_scale: "auto" decodes at 1/2 or 1/4 size where the crop is that much larger than the output, "off" never.
     indices: ids, or a bool per sample; weights: draw with replacement, one number per chosen sample.
     out: "uint8", "float32", "float16"; left out: "float32" with Normalize, else "uint8". layout: "NHWC", "NCHW" or
@@ -96,7 +97,7 @@ class ImageLoader:
         self._selection = select(len(self._set.labels), self._set.blocks, indices, weights)
         self._decoder = SampleDecoder(
             self._set, ops, out=out, layout=layout, dct_scale=dct_scale, replace=on_error == "replace",
-            with_ids=with_ids, stats=self.stats,
+            verify=verify == "blocks", with_ids=with_ids, stats=self.stats,
         )  # fmt: skip
         self.picture_shape, self.dtype = self._decoder.picture_shape, self._decoder.dtype
         self.mode, self.mode_reason = self._choose_mode(mode)

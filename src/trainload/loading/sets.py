@@ -53,12 +53,16 @@ class PictureSet(Protocol):
     labels: NDArray[np.int32]
     places: Places
     has_blocks: bool
+    has_sums: bool  # of each picture
 
     def read(self, unit: int, start: int, buffer: Buffer) -> None:
         """Fill `buffer` with the bytes of `unit` from `start` on: exactly that many, or an error."""
 
     def check_unit(self, unit: int, data: Buffer) -> None:
         """Raise FormatError where the checksum of a whole unit is known and is not that of `data`."""
+
+    def check_sample(self, sample: int, data: Buffer) -> None:
+        """Raise FormatError where the checksum of one picture is known and is not that of `data`."""
 
     def origin(self, sample: int) -> Origin:
         """Where `sample` comes from, for an error."""
@@ -78,6 +82,7 @@ class DtsPictures:
     def __init__(self, reader: DtsReader, places: Places | None = None) -> None:
         self._reader = reader
         self.labels = reader.labels
+        self.has_sums = reader.picture_crcs is not None
         self.places = places or Places(
             unit=reader.block_of.astype(np.int64),
             start=reader.offset_in_block.astype(np.int64),
@@ -91,6 +96,9 @@ class DtsPictures:
 
     def check_unit(self, unit: int, data: Buffer) -> None:
         self._reader.check_block(unit, data)
+
+    def check_sample(self, sample: int, data: Buffer) -> None:
+        self._reader.check_picture(sample, data)
 
     def origin(self, sample: int) -> Origin:
         block = int(self.places.unit[sample])
@@ -107,6 +115,7 @@ class FolderPictures:
     """A folder of picture files: units are files, opened one at a time."""
 
     has_blocks = False
+    has_sums = False
 
     def __init__(self, reader: FolderReader) -> None:
         self._paths = reader.paths
@@ -126,6 +135,9 @@ class FolderPictures:
             source.readinto_at(start, buffer)
 
     def check_unit(self, unit: int, data: Buffer) -> None:
+        """A file carries no checksum of its own."""
+
+    def check_sample(self, sample: int, data: Buffer) -> None:
         """A file carries no checksum of its own."""
 
     def origin(self, sample: int) -> Origin:

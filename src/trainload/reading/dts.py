@@ -63,12 +63,13 @@ class Block:
 class DtsReader:
     """An open DTS set of one or more volumes (`trainload.open` makes it). Safe for many threads; pickles as its paths.
 
-    len(ds) samples; ds[i] is one Sample, by one read. A sample's id is its place in the set: volumes, blocks, pictures
-    in order.
+    len(ds) samples; ds[i] is one Sample, by one read, held to its checksum where the file carries one. A sample's id is
+    its place in the set: volumes, blocks, pictures in order.
     path, paths: the files in volume order. header, headers: their headers. level: 0 to 3. class_names: in label order,
     () where the file carries none. num_blocks: of all volumes.
     labels: int32 [n]. sizes: int64 [n], bytes. offset_in_block: uint32 [n]. block_first: int64 [num_blocks + 1].
     block_of: int32 [n]. offsets: int64 [n], from the start of the block region of the sample's volume.
+    block_crcs: uint32 [num_blocks], picture_crcs: uint32 [n]; None where the file carries none.
     Opening costs one small read per block. Raises FormatError for files that break docs/spec/dts.md.
     """
 
@@ -101,10 +102,8 @@ class DtsReader:
         self.offset_in_block, self.block_first = tables.offset_in_block, tables.block_first
         counts = [header.num_blocks for header in self.headers]
         self._volume_first = np.concatenate(([0], np.cumsum(counts)))  # first block of each volume, closed
-        crcs = [volume.extension.block_crcs() for volume in self._volumes]
-        self.block_crcs = (
-            None if any(crc is None for crc in crcs) else np.concatenate([c for c in crcs if c is not None])
-        )
+        self.block_crcs = _of_all_volumes([volume.extension.block_crcs() for volume in self._volumes])
+        self.picture_crcs = _of_all_volumes([volume.extension.picture_crcs() for volume in self._volumes])
 
     @cached_property
     def block_of(self) -> NDArray[np.int32]:
@@ -126,6 +125,7 @@ class DtsReader:
         i = _position(i, len(self.labels))
         volume, start = self._locate(int(self.block_of[i]))
         data = volume.source.read_at(start + int(self.offset_in_block[i]), int(self.sizes[i]))
+        self.check_picture(i, data)
         return Sample(memoryview(data), int(self.labels[i]), i)
 
     def block(self, k: int) -> Block:
@@ -165,11 +165,27 @@ class DtsReader:
                 expected=f"{expected:#010x}", path=volume.source.path,
             )  # fmt: skip
 
+    def check_picture(self, i: int, data: Buffer) -> None:
+        """Raise FormatError where the CRC-32 of sample `i`'s bytes is not the one that the file carries, if it does."""
+        if self.picture_crcs is None:
+            return
+        found, expected = isal_zlib.crc32(data), int(self.picture_crcs[i])
+        if found != expected:
+            block, source = int(self.block_of[i]), self.source(i)
+            volume, start = self._locate(block)
+            raise FormatError(
+                "a picture's CRC-32 must match its bytes",
+                field=f"sample {i} in block {block}" + (f" (from {source})" if source else ""),
+                offset=start + int(self.offset_in_block[i]), found=f"{found:#010x}", expected=f"{expected:#010x}",
+                path=volume.source.path,
+            )  # fmt: skip
+
     def samples(self, indices: ArrayLike) -> list[Sample]:
         """The samples of any ids, in the order asked, read in file order with neighbours in one read.
 
         One read spans at most 4 MB (or one larger sample) and skips at most 64 KB between samples. The samples of one
-        read are views of one buffer: keeping one keeps it all. Raises IndexError for an id outside the set.
+        read are views of one buffer: keeping one keeps it all. Raises IndexError for an id outside the set, FormatError
+        for a sample whose checksum is wrong.
         """
         ids = np.asarray(indices, np.int64).ravel()
         if len(ids) and (ids.min() < 0 or ids.max() >= len(self)):
@@ -185,6 +201,7 @@ class DtsReader:
             data = memoryview(volume.source.read_at(volume.header.header_bytes + begin, end - begin))
             for n in run.tolist():
                 view = data[int(starts[n]) - begin : int(ends[n]) - begin]
+                self.check_picture(int(ids[n]), view)
                 found[n] = Sample(view, int(self.labels[ids[n]]), int(ids[n]))
         return [sample for sample in found if sample is not None]
 
@@ -235,6 +252,12 @@ class DtsReader:
 
     def __repr__(self) -> str:
         return f"DtsReader({self.path!r}, {len(self):,} samples, {self.num_blocks:,} blocks, LV{self.level})"
+
+
+def _of_all_volumes(tables: Sequence[NDArray[np.uint32] | None]) -> NDArray[np.uint32] | None:
+    """One table of the whole set; None where a volume carries none."""
+    found = [table for table in tables if table is not None]
+    return np.concatenate(found) if len(found) == len(tables) else None
 
 
 def _position(i: int, count: int) -> int:

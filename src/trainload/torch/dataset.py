@@ -45,8 +45,8 @@ class ImageDataset(Dataset[tuple[Any, int]]):
         self._decoder: SampleDecoder | None = None
         if ops is not None:
             self._decoder = SampleDecoder(
-                self._set, ops, out=out, layout="NCHW", dct_scale="off", replace=False, with_ids=False,
-                stats=LoaderStats(),
+                self._set, ops, out=out, layout="NCHW", dct_scale="off", replace=False, verify=True,
+                with_ids=False, stats=LoaderStats(),
             )  # fmt: skip
 
     def set_epoch(self, epoch: int) -> None:
