@@ -178,6 +178,35 @@ def test_unmatched_values_are_nan_in_floats_and_zero_elsewhere():
     assert got["n"].tolist() == [7, 0]
 
 
+@pytest.mark.filterwarnings("error")
+def test_samples_that_are_no_numbers_are_interpolated_to_nan_and_met_exactly_as_they_are():
+    values = np.array([0.0, np.inf, np.inf, np.nan, 4.0, 5.0], "<f4")
+    values.view("<u4")[3] = 0x7FA00000  # a NaN that signals
+    streams = tl.ArrayStreams()
+    streams.add("pressure", np.arange(6) * 10, values=values)
+    got = tl.align(streams, every=5, using={"pressure": tl.Interpolate()}).values("pressure")
+    expected = [0, np.inf, np.inf, np.nan, np.inf, np.nan, np.nan, np.nan, 4, 4.5, 5]
+    assert np.array_equal(got, np.array(expected, "<f4"), equal_nan=True)
+
+
+@pytest.mark.filterwarnings("error")
+def test_between_samples_without_an_orientation_there_is_none():
+    nothing = [[0, 0, 0, 0], [np.nan, 0, 0, 1], [0, np.inf, 0, 1]]
+    for none in nothing:
+        streams = tl.ArrayStreams()
+        values = np.zeros(3, [("orientation", "<f8", 4)])
+        values["orientation"] = [none, [0, 0, 0, 1], [0, 0, 0, 1]]
+        streams.add("imu", [0, 10, 20], values=values)
+        got = tl.align(streams, every=5, using={"imu": tl.Interpolate()}).values("imu")["orientation"]
+        assert got[:2].tolist() == [[0, 0, 0, 0]] * 2 and got[2:].tolist() == [[0, 0, 0, 1]] * 3
+
+
+def test_complex_samples_come_from_the_nearer_one_unless_said_otherwise():
+    streams = tl.ArrayStreams()
+    streams.add("iq", [0, 10], values=np.array([1j, 2j], "<c8"))
+    assert tl.align(streams, every=4, using={"iq": tl.Interpolate()}).values("iq").tolist() == [1j, 1j, 2j]
+
+
 @pytest.mark.parametrize("rule", [{"z": "linear"}, {"x": "cubic"}, {"x": "slerp"}])
 def test_a_rule_that_does_not_fit_its_field_is_a_usage_error(rule):
     streams = tl.ArrayStreams()

@@ -42,14 +42,14 @@ def matched_values(values: NDArray[Any], match: Match, method: Method) -> NDArra
 def slerp(left: NDArray[Any], right: NDArray[Any], weight: NDArray[np.float64]) -> NDArray[np.float64]:
     """float64 (n, 4) unit quaternions (x, y, z, w) on the shorter arc from left to right, at `weight` of the way.
 
-    Four zeros, which sensors send for "no orientation", or NaN on either side stay four zeros. Raises UsageError
-    without scipy (extra `robotics`).
+    Four zeros, which sensors send for "no orientation", NaN or an infinity on either side give four zeros. Raises
+    UsageError without scipy (extra `robotics`).
     """
     try:
         from scipy.spatial.transform import Rotation
     except ImportError as error:
         raise UsageError("interpolating orientations needs scipy: pip install 'trainload[robotics]'") from error
-    known = (np.linalg.norm(left, axis=1) > 0) & (np.linalg.norm(right, axis=1) > 0)
+    known = _are_orientations(left) & _are_orientations(right)
     result = np.zeros((len(weight), 4))
     if not known.any():
         return result
@@ -60,6 +60,12 @@ def slerp(left: NDArray[Any], right: NDArray[Any], weight: NDArray[np.float64]) 
     between[flipped] *= -1  # the same rotation, on the side of the sphere the data is on
     result[known] = between
     return result
+
+
+def _are_orientations(quaternions: NDArray[Any]) -> NDArray[np.bool_]:
+    known: NDArray[np.bool_] = np.isfinite(quaternions).all(axis=1)
+    known[known] = np.linalg.norm(quaternions[known].astype(np.float64), axis=1) > 0
+    return known
 
 
 def _combine_fields(values: NDArray[Any], match: Match, rules: Mapping[str | tuple[str, ...], str]) -> NDArray[Any]:
@@ -88,7 +94,7 @@ def _combine_fields(values: NDArray[Any], match: Match, rules: Mapping[str | tup
 
 
 def _default(name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> str:
-    if dtype.kind not in "fc":
+    if dtype.kind != "f":
         return "nearest"
     return "slerp" if shape == (4,) and name.lower().startswith(_ORIENTATION_NAMES) else "linear"
 
@@ -112,10 +118,19 @@ def _combine(values: NDArray[Any], match: Match, how: str, name: str) -> NDArray
         raise UsageError(f"{name} can be combined by {', '.join(HOW)}, not by {how!r}")
     if values.dtype.kind not in "fiu":
         raise UsageError(f"{name} holds {values.dtype}, which has no line between two values")
-    weight = match.weight.reshape(-1, *(1,) * (values.ndim - 1))
-    start = values[left].astype(np.float64)
-    line = start + (values[right] - start) * weight
+    line = _line(values[left], values[right], match.weight.reshape(-1, *(1,) * (values.ndim - 1)))
     return np.rint(line).astype(values.dtype) if values.dtype.kind in "iu" else line.astype(values.dtype)
+
+
+def _line(left: NDArray[Any], right: NDArray[Any], weight: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The values at `weight` of the way; at 0 the left one itself, be it infinite. NaN where an end is no number.
+
+    Sensors send NaN, signalling ones too, and infinities. These set the processor's invalid flag where they are widened
+    or subtracted, and NaN is what comes out, as it should: here the flag says nothing that a caller could act on.
+    """
+    with np.errstate(invalid="ignore"):
+        start, end = left.astype(np.float64), right.astype(np.float64)
+        return np.where(weight == 0, start, start + (end - start) * weight)
 
 
 def _blank(result: NDArray[Any], rows: NDArray[np.bool_]) -> NDArray[Any]:
