@@ -5,7 +5,7 @@ usage: loader_epoch.py --data CLASS_FOLDERS [--level 3] [--rounds 5]      writes
 core: threads that call the core on pictures that lie in memory, in the loader's order and slices, nothing else. loader:
 whole epochs of trainload.ImageLoader over the same file, FULLY and PARTIAL. Both in one process, round by round in
 turn, since a shared machine's speed drifts; medians. start: from `iter(loader)` to its return, and to the first batch,
-in epochs after the first. verify: checksums of all blocks against the CPU time of one epoch. large: planning an epoch
+in epochs after the first; it cannot be less than what one batch takes the core. verify: checksums of all blocks against the CPU time of one epoch. large: planning an epoch
 of 1,281,167 samples, made ahead and not.
 """
 
@@ -32,7 +32,7 @@ from trainload.loading.planning import Planner, Workforce
 from trainload.loading.selection import select
 from trainload.loading.sets import Places
 
-BATCH_SIZE, SLICE = 128, 16
+BATCH_SIZE, SLICE, STARTS = 128, 16, 6
 OPS = [tl.RandomResizedCrop(224), tl.RandomHorizontalFlip()]
 
 
@@ -69,6 +69,7 @@ def _epochs(path: Path, rounds: int) -> dict[str, Any]:
         "cpu_ms_per_picture": {name: round(values[1], 4) for name, values in medians.items()},
         "of_the_core": {mode: round(medians[mode][0] / medians["core"][0], 4) for mode in loaders},
         "start_ms": {mode: _start(loader) for mode, loader in loaders.items()},
+        "one_batch_of_the_core_ms": round(1000 * BATCH_SIZE / medians["core"][0], 2),
         "bottleneck": {mode: loader.stats.bottleneck for mode, loader in loaders.items()},
     }
 
@@ -118,18 +119,20 @@ def _bare_core(ds: Any, loader: Any) -> Callable[[], int]:
 
 
 def _start(loader: Any) -> dict[str, float]:
-    returns, firsts = [], []
-    for _ in range(10):
+    """Milliseconds, medians: after epochs that were read to their end, and after iterators that were abandoned."""
+    found: dict[str, list[float]] = {"iter": [], "first_batch": [], "first_batch_after_a_break": []}
+    for n in range(2 * STARTS):
         start = time.perf_counter()
         iterator = iter(loader)
-        returns.append(time.perf_counter() - start)
+        found["iter"].append(time.perf_counter() - start)
         next(iterator)
-        firsts.append(time.perf_counter() - start)
+        if n:
+            found["first_batch" if n <= STARTS else "first_batch_after_a_break"].append(time.perf_counter() - start)
+        if n < STARTS:
+            for _ in iterator:
+                pass
         iterator.close()
-    return {
-        "iter": round(1000 * statistics.median(returns), 2),
-        "first_batch": round(1000 * statistics.median(firsts), 2),
-    }
+    return {name: round(1000 * statistics.median(values), 2) for name, values in found.items()}
 
 
 def _verify(path: Path) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Small image sets for the loader's tests: real JPEGs in DTS files of several blocks, and in class folders."""
+"""Small image sets for the loader's tests: real JPEGs in DTS files of several blocks, in class folders; their reads."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from PIL import Image
 
 from trainload.codecs.compression import zstd_compress
 from trainload.formats import dts
+from trainload.loading.loader import ImageLoader
+from trainload.loading.sets import DtsPictures
 
 
 def jpegs(count: int, *, width: int = 48, height: int = 40) -> list[bytes]:
@@ -87,3 +89,26 @@ def write_folder(folder: Path, pictures: list[bytes], labels: list[int]) -> Path
         where.mkdir(parents=True, exist_ok=True)
         (where / f"{n:05}.JPEG").write_bytes(data)
     return folder
+
+
+class CountingSet(DtsPictures):
+    """A set that writes down its reads."""
+
+    log: list[tuple[int, int, int]]
+
+    def read(self, unit: int, start: int, buffer: memoryview) -> None:
+        self.log.append((unit, start, len(buffer)))
+        super().read(unit, start, buffer)
+
+    def clone(self) -> CountingSet:
+        copy = CountingSet(self._reader.clone(), self.places)
+        copy.log = self.log
+        return copy
+
+
+def counted(loader: ImageLoader) -> list[tuple[int, int, int]]:
+    """Let a loader write down its reads."""
+    pictures = CountingSet(loader.dataset)
+    pictures.log = []
+    loader._set = loader._set._replace(pictures=pictures)
+    return pictures.log

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import trainload as tl
-from loading_data import jpegs, write_dts, write_folder
+from loading_data import counted, jpegs, write_dts, write_folder
 from trainload.loading.cpus import usable_cpus
 from trainload.loading.memory import MemoryLimit, memory_limit
 from trainload.loading.modes import choose_mode
@@ -21,7 +22,7 @@ from trainload.loading.order import Cut, OrderRule
 from trainload.loading.planning import Planner, Workforce
 from trainload.loading.reads import buffer_windows, plan_reads
 from trainload.loading.selection import select
-from trainload.loading.sets import DtsPictures, Places
+from trainload.loading.sets import Places
 
 MB = 1 << 20
 needs_proc = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="no /proc to see memory in")
@@ -102,29 +103,6 @@ def test_windows_cut_the_stream_into_parts_that_fit(units, group_units, seed, sh
             assert plan_reads(places, ids[first:end], limit_bytes=limit).whole.all()
 
 
-class CountingSet(DtsPictures):
-    """A set that writes down its reads."""
-
-    log: list[tuple[int, int, int]]
-
-    def read(self, unit, start, buffer):
-        self.log.append((unit, start, len(buffer)))
-        super().read(unit, start, buffer)
-
-    def clone(self):
-        copy = CountingSet(self._reader.clone(), self.places)
-        copy.log = self.log
-        return copy
-
-
-def counted(loader) -> list[tuple[int, int, int]]:
-    """Let a loader write down its reads."""
-    pictures = CountingSet(loader.dataset)
-    pictures.log = []
-    loader._set = loader._set._replace(pictures=pictures)
-    return pictures.log
-
-
 def test_fully_reads_each_block_once_and_then_never_again(path):
     loader = loader_of(path, mode="fully")
     log = counted(loader)
@@ -149,12 +127,25 @@ def test_partial_reads_each_block_once_per_epoch(path):
     for _ in range(2):
         for _ in loader:
             pass
+    reads = Counter(log)
+    ahead = reads - Counter([(k, 0, 16 * MB) for k in range(6)] * 2)
+    assert reads - ahead == Counter([(k, 0, 16 * MB) for k in range(6)] * 2)
+    next_group = {int(i) // 10 for i in loader.epoch_ids(2)[:20]}
+    assert ahead <= Counter([(k, 0, 16 * MB) for k in next_group])
+
+
+def test_loaders_that_share_buffers_read_nothing_ahead(path):
+    loader = loader_of(path, mode="partial", io_workers=2, prefetch_factor=1, buffers=tl.BufferPair())
+    log = counted(loader)
+    for _ in range(2):
+        for _ in loader:
+            pass
     assert sorted(log) == sorted([(k, 0, 16 * MB) for k in range(6)] * 2)
 
 
 @pytest.mark.parametrize("mode", ["fully", "partial"])
 def test_a_rank_reads_only_the_bytes_of_its_samples(path, mode):
-    loader = loader_of(path, mode=mode, rank=1, world_size=3, last="drop", verify="none")
+    loader = loader_of(path, mode=mode, rank=1, world_size=3, last="drop", verify="none", buffers=tl.BufferPair())
     log = counted(loader)
     ids = np.concatenate([ids for _, _, ids in loader])
     sizes = tl.open(path).sizes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -28,6 +28,13 @@ class Tenant(Protocol):
         """Stop using the buffers before this returns; go on later from the same place, if asked."""
 
 
+class Kept(NamedTuple):
+    """What a tenant has read ahead for some later `work`: the next claim for this very object takes it over."""
+
+    work: object
+    filled: Any
+
+
 class BufferPair:
     """Two arenas of equal size: one is consumed while the other fills. Loaders may share one pair, one at a time.
 
@@ -39,30 +46,40 @@ class BufferPair:
         self.size_bytes = 0  # of one arena
         self._arenas: tuple[NDArray[np.uint8], ...] = ()
         self._tenant: Tenant | None = None
+        self._kept: Kept | None = None
+        self._free_soon = False
 
     def require(self, size_bytes: int) -> None:
         """Make each arena hold at least this much. Takes effect at the next `claim`; nothing is allocated here."""
         self.size_bytes = max(self.size_bytes, size_bytes)
 
-    def claim(self, tenant: Tenant) -> tuple[NDArray[np.uint8], ...]:
-        """Both arenas, for `tenant` alone until somebody else claims or it releases."""
+    def claim(self, tenant: Tenant, work: object) -> tuple[tuple[NDArray[np.uint8], ...], Kept | None]:
+        """Both arenas, for `tenant` alone until somebody else claims or it releases; and what was kept for `work`.
+
+        What was kept for any other work is gone.
+        """
         if self._tenant is not None and self._tenant is not tenant:
             self._tenant.suspend()
         self._tenant = tenant
+        self._free_soon = False
+        kept, self._kept = self._kept, None
         if not self._arenas or len(self._arenas[0]) < self.size_bytes:
-            self._arenas = ()  # the old ones go before the new ones come
+            self._arenas, kept = (), None  # the old ones go before the new ones come
             self._arenas = (new_arena(self.size_bytes), new_arena(self.size_bytes))
-        return self._arenas
+        return self._arenas, kept if kept is not None and kept.work is work else None
 
-    def release(self, tenant: Tenant) -> None:
-        """`tenant` has stopped using the arenas; they stay for the next claim."""
+    def release(self, tenant: Tenant, kept: Kept | None = None) -> None:
+        """`tenant` has stopped using the arenas; they stay for the next claim, with what is in them where it fits."""
         if self._tenant is tenant:
-            self._tenant = None
+            self._tenant, self._kept = None, kept
+            if self._free_soon:
+                self.free()
 
     def free(self) -> None:
-        """Give the memory back, unless somebody is using it."""
+        """Give the memory back: at once, or as soon as nobody is using it."""
+        self._free_soon = self._tenant is not None
         if self._tenant is None:
-            self._arenas = ()
+            self._arenas, self._kept = (), None
 
     def __reduce__(self) -> tuple[type[BufferPair], tuple[()]]:
         return BufferPair, ()

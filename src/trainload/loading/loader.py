@@ -17,11 +17,12 @@ from trainload.loading.cpus import usable_cpus
 from trainload.loading.decoding import SampleDecoder
 from trainload.loading.fills import Fill, resident_fill
 from trainload.loading.iterator import BatchIterator
+from trainload.loading.jobs import RunPlan
 from trainload.loading.memory import memory_limit, processes_on_this_machine
 from trainload.loading.modes import MemoryPlan, ModeChoice, choose_mode
 from trainload.loading.order import LASTS, SHUFFLES, Cut, Last, OrderRule, Shuffle
 from trainload.loading.planning import Planner, Workforce, buffer_size, needed_bytes
-from trainload.loading.progress import Progress
+from trainload.loading.progress import EPOCHS, Progress
 from trainload.loading.quality import ShuffleQuality, shuffle_quality
 from trainload.loading.ranks import find_rank
 from trainload.loading.selection import select
@@ -237,10 +238,17 @@ class ImageLoader:
         reads = None
         if isinstance(memory, Fill) and self._set.places is not None:
             reads = memory.missing_reads(self._set.places, plan.stream)
+
+        def following() -> RunPlan:
+            return planner.prepare(rule, epoch + 1, buffer_bytes)
+
+        another = epoch + 1 < EPOCHS
         many = len(self._selection) > MANY_SAMPLES
+        alone = isinstance(memory, BufferPair) and self._owns_pair  # else another loader takes the buffers next
         run = Run(
             plan, self._decoder, arrays, self.stats, pictures=self._set.pictures, memory=memory, reads=reads,
-            ahead=(lambda: planner.prepare(rule, epoch + 1, buffer_bytes)) if many else None,
+            ahead=following if another and many else None,
+            following=following if another and alone and len(plan.stream) else None,
         )  # fmt: skip
         run.start()
         return run

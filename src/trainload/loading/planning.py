@@ -66,9 +66,11 @@ class Planner:
             return ready[1]
         return self._make(rule, epoch, position, buffer_bytes)
 
-    def prepare(self, rule: OrderRule, epoch: int, buffer_bytes: int | None) -> None:
-        """Make the plan for a whole epoch now (on any thread), so that `plan` finds it."""
-        self._ready = (rule, epoch, 0, buffer_bytes), self._make(rule, epoch, 0, buffer_bytes)
+    def prepare(self, rule: OrderRule, epoch: int, buffer_bytes: int | None) -> RunPlan:
+        """The plan for a whole epoch, made now (on any thread): `plan` will give this very object."""
+        plan = self.plan(rule, epoch, 0, buffer_bytes)
+        self._ready = (rule, epoch, 0, buffer_bytes), plan
+        return plan
 
     def _make(self, rule: OrderRule, epoch: int, position: int, buffer_bytes: int | None) -> RunPlan:
         selection, places, force = self._selection, self._places, self._workforce

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from trainload.errors import UsageError
 
+EPOCHS = 1 << 32  # epochs count from 0; docs/order.md gives them 32 bits
+
 
 class Progress:
     """Position counts samples of the global order that all ranks have consumed. One consumer thread.
@@ -25,7 +27,7 @@ class Progress:
 
     def set_epoch(self, epoch: int) -> None:
         """Let the next pass start at this epoch; where it would anyway (say, in the middle), nothing changes."""
-        if not 0 <= epoch < 2**32:
+        if not 0 <= epoch < EPOCHS:
             raise UsageError(f"epoch {epoch} is not in 0 .. 2^32 - 1")
         if epoch != self._next[0]:
             self.go_to(int(epoch), 0)

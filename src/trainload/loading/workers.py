@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainload.errors import UsageError
-from trainload.loading.buffers import BatchArrays, BufferPair
+from trainload.loading.buffers import BatchArrays, BufferPair, Kept
 from trainload.loading.fills import Fill, Reads
 from trainload.loading.jobs import BatchJob, Decoder, RunPlan, Slice
 from trainload.loading.reads import plan_reads
@@ -41,11 +41,14 @@ class Run:
         memory: Fill | BufferPair | None,
         reads: Reads | None = None,
         ahead: Callable[[], object] | None = None,
+        following: Callable[[], RunPlan] | None = None,
     ) -> None:
         """memory: the fill that holds all samples for good, or the pair to fill in turn, or None (nothing to read).
 
         reads: into the former, what brings the samples that are missing.
         ahead: work for the next epoch, done once on a thread of its own.
+        following: gives the plan of the next epoch, whose first window is read into the pair while the last one of this
+        epoch is consumed, and kept there.
         """
         self._plan = plan
         self._decoder = decoder
@@ -55,6 +58,8 @@ class Run:
         self._memory = memory
         self._resident_reads = reads
         self._ahead = ahead
+        self._following = following
+        self._next_plan: RunPlan | None = None
         self._pid = os.getpid()
         self._next = 0  # the batch to admit next
         self._pending: deque[BatchJob] = deque()
@@ -81,7 +86,11 @@ class Run:
         """Claim the buffers, start the threads, admit the first batches."""
         self._arenas: Sequence[NDArray[np.uint8]] = ()
         if isinstance(self._memory, BufferPair):
-            self._arenas = self._memory.claim(self)
+            self._arenas, kept = self._memory.claim(self, self._plan)
+            if kept is not None:
+                fill, _ = self._fills[0] = kept.filled
+                self._arenas = sorted(self._arenas, key=lambda arena: arena is not fill.arena)
+                self._windows_planned = 1
         elif self._memory is not None:
             self._fills[0] = self._memory, self._resident_reads
             self._windows_planned = 1
@@ -145,10 +154,12 @@ class Run:
             return
         for thread in self._threads:
             thread.join()
+        read_ahead = self._fills.get(len(self._plan.windows) - 1)
+        kept = Kept(self._next_plan, read_ahead) if read_ahead is not None else None
         self._fills.clear()  # a run that is kept must not keep the arenas
         self._arenas = ()
         if isinstance(self._memory, BufferPair):
-            self._memory.release(self)
+            self._memory.release(self, kept)
 
     def suspend(self) -> None:
         """Another loader takes the buffers: stop. The iterator sees it and starts a new run from its position."""
@@ -280,7 +291,7 @@ class Run:
         assert self._pictures is not None
         pictures = self._pictures.clone()
         try:
-            for window in range(len(self._plan.windows) - 1):
+            for window in range(len(self._plan.windows) - (self._following is None)):
                 fill, reads = self._fill_of(window, planner=n == 0)
                 if fill is None or reads is None:
                     continue
@@ -316,7 +327,7 @@ class Run:
                 self._room.wait()
             if self._stopped or window < self._windows_planned:
                 return self._fills.get(window, NOTHING)
-        ids = self._plan.stream[self._plan.windows[window] : self._plan.windows[window + 1]]
+        ids = self._samples_of(window)
         arena = self._arenas[window % 2]
         assert self._pictures is not None
         fill = Fill(arena, plan_reads(self._pictures.places, ids, limit_bytes=len(arena)), left=len(ids))
@@ -327,3 +338,11 @@ class Run:
             self._windows_planned = window + 1
             self._room.notify_all()
         return fill, reads
+
+    def _samples_of(self, window: int) -> NDArray[np.int64]:
+        """The stream's part in a window; in the one after the last it is the next epoch's first part."""
+        plan = self._plan
+        if window == len(plan.windows) - 1 and self._following is not None:
+            plan = self._next_plan = self._following()
+            window = 0
+        return plan.stream[plan.windows[window] : plan.windows[window + 1]]
