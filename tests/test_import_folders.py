@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import trainload as tl
 from trainload.errors import UsageError
@@ -14,7 +16,15 @@ from trainload.importers.columns import seconds_to_ns
 from trainload.importers.formats import FORMATS, open_source
 from trainload.importers.run import import_recording
 
-PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
+
+def picture(encoding: str) -> bytes:
+    """The bytes of a small picture."""
+    file = io.BytesIO()
+    Image.new("RGB", (8, 8), "gray").save(file, encoding)
+    return file.getvalue()
+
+
+PNG, JPEG = picture("PNG"), picture("JPEG")
 
 
 def write(path: Path, data: bytes | str) -> None:
@@ -77,7 +87,7 @@ def test_nuscenes_takes_times_from_names(tmp_path, shared):
 def test_nuscenes_takes_calibration_from_its_tables_and_asks_which_drive(tmp_path):
     root = tmp_path / "nu"
     for log in ("a", "b"):
-        write(root / f"samples/CAM_FRONT/{log}__CAM_FRONT__1532402927612460.jpg", b"\xff\xd8")
+        write(root / f"samples/CAM_FRONT/{log}__CAM_FRONT__1532402927612460.jpg", JPEG)
     write(root / "v1.0-mini/sensor.json", json.dumps([{"token": "s", "channel": "CAM_FRONT", "modality": "camera"}]))
     calibration = {"token": "c", "sensor_token": "s", "translation": [1, 2, 3], "rotation": [1, 0, 0, 0]}
     write(root / "v1.0-mini/calibrated_sensor.json", json.dumps([calibration]))
@@ -145,7 +155,7 @@ def test_comma2k19_comes_in_with_a_clock_per_array(tmp_path, shared):
 def test_a_folder_of_folders_and_csv_files(tmp_path):
     root = tmp_path / "rig"
     for k in range(3):
-        write(root / f"camera/frame_{1_700_000_000_000 + 100 * k}.jpg", b"\xff\xd8%d" % k)
+        write(root / f"camera/frame_{1_700_000_000_000 + 100 * k}.jpg", JPEG)
     write(root / "camera/notes.txt", "no time here")
     write(root / "imu.csv", "timestamp_us,ax,ay\n1700000000000000,1,2\n1700000000005000,3,4\nlater,5,6\n")
     report, drive = imported(tmp_path, "folder", root, clock="hardware")

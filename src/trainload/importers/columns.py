@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,10 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trainload.errors import UsageError
+from trainload.errors import FormatError, UsageError
+from trainload.importers.file_list import FileList, Names
+from trainload.importers.pictures import what_is_missing
 from trainload.importers.source import Channel, Damage, SourceFrame, SourceStream, Span
 
-_MAX_FRAME_BYTES = (1 << 32) - 1
+MAX_FRAME_BYTES = (1 << 32) - 1
+_STEP = 4096  # times that are taken out of an array together
 _KINDS = {".png": "camera", ".jpg": "camera", ".jpeg": "camera", ".bin": "lidar", ".pcd": "lidar"}
 _ENCODINGS = {".jpg": "jpeg", ".jpeg": "jpeg", ".png": "png"}
 
@@ -31,10 +35,22 @@ class Column:
     durations: NDArray[np.int64] | None = None
     keys: NDArray[np.bool_] | None = None
 
+    def in_time_order(self, number: int) -> Iterator[tuple[int, int, int]]:
+        """(time, number, index) of every frame; of equal times, the earlier index first."""
+        ascending = bool((self.times[1:] >= self.times[:-1]).all())
+        order = None if ascending else np.argsort(self.times, kind="stable")
+        for start in range(0, len(self.times), _STEP):
+            here = np.arange(start, min(start + _STEP, len(self.times))) if order is None else order[start:][:_STEP]
+            for index, time in zip(here.tolist(), self.times[here].tolist()):
+                yield time, number, index
+
 
 @dataclass(slots=True)
 class ColumnSource:
-    """Columns merged by time. A payload that cannot be read is counted as damage and left out."""
+    """Columns merged by time. A payload that cannot be read is counted as damage and left out.
+
+    Memory: the columns' times, and their order where it is not ascending.
+    """
 
     columns: list[Column]
     notes: list[str] = field(default_factory=list)
@@ -54,33 +70,38 @@ class ColumnSource:
         """All streams, then all frames in time order; of equal times, the earlier column first."""
         self._done = 0
         yield from (column.stream for column in self.columns)
-        which = np.repeat(np.arange(len(self.columns), dtype=np.int32), [len(column.times) for column in self.columns])
-        row = np.concatenate([np.arange(len(c.times)) for c in self.columns] or [np.empty(0, np.int64)])
-        times = np.concatenate([column.times for column in self.columns] or [np.empty(0, np.int64)])
-        for place in np.argsort(times, kind="stable"):
-            column, index = self.columns[which[place]], int(row[place])
+        for time, number, index in heapq.merge(*(c.in_time_order(k) for k, c in enumerate(self.columns))):
+            column = self.columns[number]
             self._done += 1
             try:
                 data = column.load(index)
-            except (OSError, ValueError) as error:
+            except (OSError, ValueError, FormatError) as error:
                 self.damage.add(f"{column.stream.name} frame {index}: {error}", frames=1)
                 continue
             duration = 0 if column.durations is None else int(column.durations[index])
             key = column.keys is None or bool(column.keys[index])
-            yield SourceFrame(column.stream.name, int(times[place]), data, 0, duration, key_frame=key)
+            yield SourceFrame(column.stream.name, time, data, 0, duration, key_frame=key)
 
     def progress(self) -> tuple[int, int]:
         return self._done, sum(len(column.times) for column in self.columns)
 
 
-def file_loader(paths: list[Path], *, record_bytes: int = 1) -> Callable[[int], bytes]:
-    """Payload i is file i, whole. An empty file, or one that is not a whole number of records, is a ValueError."""
+def file_loader(path_of: Callable[[int], Path], *, record_bytes: int = 1) -> Callable[[int], bytes]:
+    """Payload i is the file at `path_of(i)`, whole.
+
+    A ValueError: a file that is empty or no whole number of records, a JPEG or PNG that was not written to its end.
+    """
 
     def load(index: int) -> bytes:
-        size = paths[index].stat().st_size
-        if not 0 < size <= _MAX_FRAME_BYTES or size % record_bytes:
-            raise ValueError(f"{size:,} bytes cannot be a frame of {record_bytes}-byte records: {paths[index]}")
-        return paths[index].read_bytes()
+        path = path_of(index)
+        size = path.stat().st_size
+        if not 0 < size <= MAX_FRAME_BYTES or size % record_bytes:
+            raise ValueError(f"{size:,} bytes cannot be a frame of {record_bytes}-byte records: {path}")
+        data = path.read_bytes()
+        missing = what_is_missing(path.suffix.lower(), data)
+        if missing:
+            raise ValueError(f"{missing}: {path}")
+        return data
 
     return load
 
@@ -90,12 +111,20 @@ def row_loader(rows: NDArray[Any]) -> Callable[[int], bytes]:
     return lambda index: rows[index].tobytes()
 
 
-def file_stream(name: str, paths: list[Path], *, clock: str, time_source: str, **more: Any) -> SourceStream:
-    """The stream of a folder of files; kind and encoding follow from their extension unless given."""
-    extension = paths[0].suffix.lower() if paths else ""
+def file_stream(name: str, extension: str, *, clock: str, time_source: str, **more: Any) -> SourceStream:
+    """The stream of a folder of files; kind and encoding follow from their extension (".png") unless given."""
     more.setdefault("kind", _KINDS.get(extension, "generic"))
     more.setdefault("encoding", _ENCODINGS.get(extension, extension.lstrip(".") or "raw"))
     return SourceStream(name, clock=clock, time_source=time_source, **more)
+
+
+def add_unlisted(damage: Damage, what: str, files: FileList, listed: Names) -> None:
+    """Count the files of a sensor that its list of times does not name."""
+    known = np.isin(files.names, listed)
+    if not known.all():
+        first = files.take(~known).path(0).name
+        count = int((~known).sum())
+        damage.add(f"{what}: {count:,} files have no time in the list, the first is {first}", frames=count)
 
 
 def seconds_to_ns(text: str) -> int:

@@ -1,7 +1,7 @@
 """comma2k19: a segment's processed_log/<group>/<signal>/{t,value} and global_pose/, numpy arrays with a clock each.
 
-Times are seconds of the device's boot clock, float64 (about 0.1 us at these ages). Raw CAN has address, data, src and t
-instead of value. Source: Schafer et al., arXiv:1812.05752.
+Times are seconds of the device's boot clock, float64 (exact to the ns at these ages). Raw CAN has address, data, src
+and t instead of value. The raw log (capnp in bzip2) is kept as bytes. Source: Schafer et al., arXiv:1812.05752.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trainload.errors import UsageError
-from trainload.importers.columns import Column, ColumnSource, need_folder, row_loader
+from trainload.errors import FormatError, UsageError
+from trainload.importers.attached import attached_column, first_time
+from trainload.importers.columns import Column, ColumnSource, need_folder
+from trainload.importers.npy_rows import NpyArray, NpyRecords
 from trainload.importers.source import Damage, SourceStream
 from trainload.importers.video_units import h265_pictures
 from trainload.storage.file import FileSource
@@ -23,46 +25,69 @@ _POSE = ("frame_positions", "frame_velocities", "frame_orientations", "frame_gps
 _CLOCKS = {"can": "host", "gnss": "host"}
 _TIME_SOURCE = "t, seconds of the boot clock"
 _NOTE = "times are seconds since the device booted; CAN and GNSS were stamped when the host got them"
-_MAX_ARRAY_BYTES = 1 << 30
+_PARTS = ("processed_log", "global_pose", "video.hevc", "raw_log.bz2", "preview.png")
+_RAW_LOG_NOTE = "raw_log.bz2 is kept as bytes (capnp in bzip2, for openpilot's LogReader): raw_log, piece after piece"
+_MAX_TIMES_BYTES = 256 << 20
 
 
 def open_comma(path: str | Path) -> ColumnSource:
     """One segment: the folder that holds processed_log and global_pose."""
     root = need_folder(path, "a comma2k19 segment (processed_log, global_pose)")
     source = ColumnSource([], [_NOTE])
-    for time_path in sorted(root.glob("processed_log/*/*/t")):
-        _add_signal(source, time_path.parent)
-    if (root / "global_pose" / "frame_times").is_file():
+    for signal in sorted(folder for folder in root.glob("processed_log/*/*") if folder.is_dir()):
+        _add_signal(source, signal)
+    if (root / "global_pose").is_dir():
         _add_pose(source, root / "global_pose")
     if (root / "video.hevc").is_file():
         _add_video(source, root)
     if not source.columns:
         raise UsageError(f"no processed_log/<group>/<signal>/t lies in {root}")
+    _attach_files(source, root)
     return source
+
+
+def _attach_files(source: ColumnSource, root: Path) -> None:
+    """The raw log and the preview; says which parts of a segment are not there, and what else is."""
+    time = first_time(source.columns)
+    if (root / "raw_log.bz2").is_file():
+        source.columns.append(attached_column("raw_log", root / "raw_log.bz2", time, kind="log", encoding="capnp.bz2"))
+        source.notes.append(_RAW_LOG_NOTE)
+    if (root / "preview.png").is_file():
+        source.columns.append(attached_column("preview", root / "preview.png", time, kind="camera", encoding="png"))
+    missing = [part for part in _PARTS if not (root / part).exists()]
+    if missing:
+        source.notes.append(
+            f"{len(missing)} of the {len(_PARTS)} parts of a segment are not there: {', '.join(missing)}"
+        )
+    left_out = sorted(child.name for child in root.iterdir() if child.name not in _PARTS)
+    if left_out:
+        source.notes.append(f"left out: {', '.join(left_out)}")
 
 
 def _add_signal(source: ColumnSource, folder: Path) -> None:
     names = sorted(file.name for file in folder.iterdir() if file.name != "t")
-    arrays = {name: _load(folder / name, source.damage) for name in ("t", *names)}
-    times = arrays.pop("t")
-    rows = _records({name: array for name, array in arrays.items() if array is not None})
+    arrays = {name: _open(folder / name, source.damage) for name in names}
     kind = _KINDS.get(folder.parent.name, "generic")
-    _add(source, f"{folder.parent.name.lower()}/{folder.name}", kind, times, rows)
+    _add(source, f"{folder.parent.name.lower()}/{folder.name}", kind, folder / "t", arrays)
 
 
 def _add_pose(source: ColumnSource, folder: Path) -> None:
-    times = _load(folder / "frame_times", source.damage)
-    found = {name: _load(folder / name, source.damage) for name in _POSE if (folder / name).is_file()}
-    names = {"frame_orientations": "orientation_wxyz"}
-    rows = _records({names.get(k, k.removeprefix("frame_")): v for k, v in found.items() if v is not None})
-    _add(source, "global_pose", "pose", times, rows)
+    rename = {"frame_orientations": "orientation_wxyz"}
+    arrays = {}
+    for name in sorted(file.name for file in folder.iterdir() if file.name != "frame_times"):
+        arrays[rename.get(name, name.removeprefix("frame_"))] = _open(folder / name, source.damage)
+    missing = [name for name in _POSE if not (folder / name).is_file()]
+    if missing:
+        source.notes.append(f"global_pose has no {', '.join(missing)}")
+    if arrays:
+        _add(source, "global_pose", "pose", folder / "frame_times", arrays)
 
 
 def _add_video(source: ColumnSource, root: Path) -> None:
     """The camera: one H.265 picture per frame time."""
     path = root / "video.hevc"
     units = h265_pictures(path)
-    times = _load(root / "global_pose" / "frame_times", source.damage)
+    times = _times(root / "global_pose" / "frame_times", source.damage)
     count = 0 if times is None else min(len(units), len(times))
     if times is None or len(units) != len(times):
         known = 0 if times is None else len(times)
@@ -70,53 +95,60 @@ def _add_video(source: ColumnSource, root: Path) -> None:
         source.damage.add(reason, frames=len(units) - count)
     if times is None or not count:
         return
+    good = np.flatnonzero(times[:count] >= 0)
+    if len(good) < count:
+        source.damage.add("video.hevc: frame times that are no numbers", frames=count - len(good))
 
     def load(index: int) -> bytes:
+        unit = units[int(good[index])]
         with FileSource(path) as file:
-            return file.read_at(units[index].offset, units[index].size)
+            return file.read_at(unit.offset, unit.size)
 
     stream = SourceStream("camera", "camera", "hevc", clock="hardware", time_source="global_pose/frame_times")
-    stamps = np.rint(times[:count].astype(np.float64) * 1e9).astype(np.int64)
-    source.columns.append(Column(stream, stamps, load, keys=np.array([unit.key for unit in units[:count]], np.bool_)))
+    source.columns.append(Column(stream, times[good], load, keys=units.keys[good]))
 
 
-def _add(source: ColumnSource, name: str, kind: str, times: NDArray[Any] | None, rows: NDArray[Any] | None) -> None:
-    if times is None or rows is None:
+def _add(source: ColumnSource, name: str, kind: str, times_path: Path, arrays: dict[str, NpyArray | None]) -> None:
+    """One stream: a record per time, with a field for each array that could be read."""
+    times = _times(times_path, source.damage)
+    found = {field: array for field, array in arrays.items() if array is not None}
+    if times is None or not found:
+        frames = max((len(array) for array in found.values()), default=0) if times is None else len(times)
+        source.damage.add(f"{name}: {'no times' if times is None else 'no values'}", frames=frames)
         return
-    count = min(len(times), len(rows))
-    if len(times) != len(rows):
-        lost = max(len(times), len(rows)) - count
-        source.damage.add(f"{name}: {len(times):,} times and {len(rows):,} values", frames=lost)
-    good = np.isfinite(times[:count]) & (times[:count] >= 0)
-    if not good.all():
-        source.damage.add(f"{name}: times that are no numbers", frames=int((~good).sum()))
-    stamps = np.rint(times[:count][good].astype(np.float64) * 1e9).astype(np.int64)
+    records = NpyRecords(found)
+    count, most = min(len(times), len(records)), max(len(times), *(len(a) + a.lost for a in found.values()))
+    if count < most:
+        lengths = ", ".join(f"{len(array) + array.lost:,} {field}" for field, array in found.items())
+        source.damage.add(f"{name}: {len(times):,} times, {lengths}, {count:,} whole records", frames=most - count)
+    good = np.flatnonzero(times[:count] >= 0)
+    if len(good) < count:
+        source.damage.add(f"{name}: times that are no numbers", frames=count - len(good))
     stream = SourceStream(
-        name, kind, dtype=rows.dtype, clock=_CLOCKS.get(kind, "hardware"), time_source=_TIME_SOURCE, packed=True
+        name, kind, dtype=records.dtype, clock=_CLOCKS.get(kind, "hardware"), time_source=_TIME_SOURCE, packed=True
     )
-    source.columns.append(Column(stream, stamps, row_loader(rows[:count][good])))
+    source.columns.append(Column(stream, times[good], lambda index: records.record(int(good[index]))))
 
 
-def _records(arrays: dict[str, NDArray[Any]]) -> NDArray[Any] | None:
-    """Arrays of equal length as one structured array with a field for each."""
-    if not arrays:
+def _times(path: Path, damage: Damage) -> NDArray[np.int64] | None:
+    """Times in ns, -1 where the file has no number; None where it cannot be read."""
+    array = _open(path, damage)
+    if array is None:
         return None
-    count = min(len(array) for array in arrays.values())
-    little = {name: array.astype(array.dtype.newbyteorder("<"), copy=False) for name, array in arrays.items()}
-    rows = np.zeros(count, np.dtype([(name, array.dtype, array.shape[1:]) for name, array in little.items()]))
-    for name, array in little.items():
-        rows[name] = array[:count]
-    return rows
-
-
-def _load(path: Path, damage: Damage) -> NDArray[Any] | None:
     try:
-        if path.stat().st_size > _MAX_ARRAY_BYTES:
-            raise ValueError("the array is larger than 1 GiB")
-        array: NDArray[Any] = np.load(path, allow_pickle=False)
-        if array.ndim == 0 or array.dtype.kind not in "biufSU":
-            raise ValueError(f"an array of {array.dtype} cannot be a stream")
-    except (OSError, ValueError, EOFError) as error:
+        if array.shape or array.dtype.kind not in "iuf" or len(array) * array.row_bytes > _MAX_TIMES_BYTES:
+            raise ValueError(f"{len(array):,} values of {array.dtype} cannot be times")
+        seconds: NDArray[Any] = array.rows(0, len(array)).astype(np.float64)
+    except (OSError, ValueError, FormatError) as error:
         damage.add(f"{path.parent.name}/{path.name}: {error}")
         return None
-    return np.char.encode(array, "utf-8") if array.dtype.kind == "U" else array
+    good = (seconds >= 0) & (seconds < 9e9)  # what int64 ns hold
+    return np.where(good, np.rint(np.where(good, seconds, 0) * 1e9), -1).astype(np.int64)
+
+
+def _open(path: Path, damage: Damage) -> NpyArray | None:
+    try:
+        return NpyArray(path)
+    except (OSError, ValueError, EOFError, FormatError) as error:
+        damage.add(f"{path.parent.name}/{path.name}: {error}")
+        return None

@@ -1,22 +1,26 @@
 """EuRoC MAV in ASL layout: mav0/<sensor>/data.csv with ns times, pictures in data/, calibration in sensor.yaml.
 
-Source: Burri et al., "The EuRoC micro aerial vehicle datasets", IJRR 2016. All sensors share one hardware clock.
+Ground truth (state_groundtruth_estimate0, leica0, vicon0) is a sensor as any other. Source: Burri et al., "The EuRoC
+micro aerial vehicle datasets", IJRR 2016. All sensors share one hardware clock.
 """
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-
-import numpy as np
+from typing import Any
 
 from trainload.errors import UsageError
 from trainload.importers.asl_yaml import calibration_from_yaml
-from trainload.importers.columns import Column, ColumnSource, file_loader, file_stream, need_folder, row_loader
-from trainload.importers.csv_rows import number_rows, read_header, text_rows
+from trainload.importers.attached import attached_column, first_time
+from trainload.importers.columns import Column, ColumnSource, add_unlisted, file_loader, file_stream, need_folder
+from trainload.importers.csv_rows import NumberColumns, any_words, are_numbers, csv_rows, read_header, unique_names
+from trainload.importers.file_list import NameArray, listed_files
 from trainload.importers.source import Damage, SourceStream
 
 _TIME_SOURCE = "data.csv, first column"
 _KIND = {"imu": "imu", "cam": "camera", "leica": "position", "vicon": "pose", "state": "ground truth"}
+_ATTACHED = ("data.ply", "body.yaml")
 
 
 def open_euroc(path: str | Path) -> ColumnSource:
@@ -24,32 +28,64 @@ def open_euroc(path: str | Path) -> ColumnSource:
     root = need_folder(path, "an ASL sequence (mav0)")
     root = root / "mav0" if (root / "mav0").is_dir() else root
     source = ColumnSource([])
-    for folder in sorted(child for child in root.iterdir() if (child / "data.csv").is_file()):
-        column = _column(folder, source.damage)
-        if column is not None:
-            source.columns.append(column)
+    folders = sorted(child for child in root.iterdir() if child.is_dir())
+    for folder in folders:
+        if (folder / "data.csv").is_file():
+            column = _column(folder, source.damage)
+            if column is None:
+                source.notes.append(f"{folder.name} was left out: its data.csv has no row")
+            else:
+                source.columns.append(column)
     if not source.columns:
         raise UsageError(f"no sensor with a data.csv lies in {root}")
+    _attach_files(source, root, folders)
     return source
 
 
+def _attach_files(source: ColumnSource, root: Path, folders: list[Path]) -> None:
+    """The scan of the room (pointcloud0/data.ply) and body.yaml as they are; what else lies there is noted."""
+    time = first_time(source.columns)
+    for folder in [root, *folders]:
+        names = {child.name for child in folder.iterdir() if child.is_file()}
+        for name in sorted(names & set(_ATTACHED)):
+            stream = "body.yaml" if folder == root else folder.name
+            kind = "lidar" if name.endswith(".ply") else "calibration"
+            calibration = calibration_from_yaml(folder / "sensor.yaml", source.damage)
+            source.columns.append(
+                attached_column(
+                    stream, folder / name, time, kind=kind, encoding=name.rpartition(".")[2], calibration=calibration
+                )
+            )
+        left_out = sorted(names - {"data.csv", "sensor.yaml", *_ATTACHED})
+        if left_out:
+            source.notes.append(f"left out of {folder.name}: {', '.join(left_out[:5])}, {len(left_out):,} files")
+
+
 def _column(folder: Path, damage: Damage) -> Column | None:
-    table = folder / "data.csv"
-    header, first = read_header(table)
+    header, first = read_header(folder / "data.csv")
     if not first:
         return None
     kind = next((kind for prefix, kind in _KIND.items() if folder.name.startswith(prefix)), "generic")
     calibration = calibration_from_yaml(folder / "sensor.yaml", damage)
+    about: dict[str, Any] = {"kind": kind, "calibration": {**calibration, "columns": header[1:]}}
     if (folder / "data").is_dir():
-        times, rows = text_rows(table, 0, int, damage)
-        files = [folder / "data" / Path(row[1]).name for row in rows]
-        stream = file_stream(
-            folder.name, files, clock="hardware", time_source=_TIME_SOURCE, kind=kind, calibration=calibration
-        )
-        return Column(stream, times, file_loader(files))
-    times, values = number_rows(table, 0, int, damage)
-    stream = SourceStream(
-        folder.name, kind, dtype=np.dtype([(name.split(" [")[0], "<f8") for name in header[1:]]),
-        time_source=_TIME_SOURCE, packed=True, calibration={**calibration, "columns": header[1:]},
-    )  # fmt: skip
-    return Column(stream, times, row_loader(values))
+        return _pictures(folder, damage, about)
+    if not are_numbers(first[1:]):
+        rows = csv_rows(folder / "data.csv", 0, int, damage, any_words)
+        stream = SourceStream(folder.name, encoding="json", time_source=_TIME_SOURCE, **about)
+        return Column(stream, rows.times, lambda k: json.dumps(dict(zip(header, rows.csv_words(k)))).encode())
+    names = unique_names([name.split(" [")[0] for name in header[1:]])
+    numbers = NumberColumns(names, range(1, len(header)))
+    rows = csv_rows(folder / "data.csv", 0, int, damage, numbers.check)
+    pack = numbers.packer()
+    stream = SourceStream(folder.name, dtype=numbers.dtype, time_source=_TIME_SOURCE, packed=True, **about)
+    return Column(stream, rows.times, lambda k: pack(rows.csv_words(k)))
+
+
+def _pictures(folder: Path, damage: Damage, about: dict[str, Any]) -> Column:
+    listed = NameArray()
+    rows = csv_rows(folder / "data.csv", 0, int, damage, lambda words: listed.append(Path(words[1].strip()).name))
+    files = listed_files(folder / "data")
+    add_unlisted(damage, folder.name, files, listed.array())
+    stream = file_stream(folder.name, files.extension, clock="hardware", time_source=_TIME_SOURCE, **about)
+    return Column(stream, rows.times, file_loader(lambda k: folder / "data" / Path(rows.csv_words(k)[1]).name))

@@ -8,22 +8,19 @@ Rows of numbers become packed samples, rows with text JSON objects.
 from __future__ import annotations
 
 import json
+import os
 import re
-from pathlib import Path
+from array import array
+from collections.abc import Iterable
+from pathlib import Path, PurePath
+from typing import Any
 
 import numpy as np
 
 from trainload.errors import UsageError
-from trainload.importers.columns import (
-    Column,
-    ColumnSource,
-    file_loader,
-    file_stream,
-    need_folder,
-    row_loader,
-    seconds_to_ns,
-)
-from trainload.importers.csv_rows import are_numbers, number_rows, read_header, text_rows
+from trainload.importers.columns import Column, ColumnSource, file_loader, file_stream, need_folder, seconds_to_ns
+from trainload.importers.csv_rows import NumberColumns, any_words, are_numbers, csv_rows, read_header, unique_names
+from trainload.importers.file_list import FileList, extension_of, listed_files
 from trainload.importers.source import Damage, SourceStream
 
 _UNITS = {"ns": 0, "us": 3, "ms": 6, "s": 9}  # powers of ten over ns
@@ -31,6 +28,7 @@ _TIME_COLUMN = re.compile(
     r"#?\s*(?:time|timestamp|stamp|t)(?:[_ ]*[\[(]?(ns|us|ms|s|sec|seconds)[\])]?)?", re.IGNORECASE
 )
 _DIGITS = re.compile(r"\d+(?:\.\d+)?")
+_NO_TIME = -(1 << 63)
 
 
 def open_folder(path: str | Path, *, unit: str | None = None, clock: str = "host") -> ColumnSource:
@@ -42,67 +40,94 @@ def open_folder(path: str | Path, *, unit: str | None = None, clock: str = "host
         raise UsageError(f"a unit is one of {', '.join(_UNITS)}, not {unit!r}")
     root = need_folder(path, "sub-folders and CSV files, one per stream")
     source = ColumnSource([])
+    left_out: list[str] = []
     for child in sorted(root.iterdir()):
         if child.is_dir():
-            column = _files(child, unit, clock, source.damage)
+            source.columns += _files(child, unit, clock, source.damage)
+            left_out += [f"{child.name}/{below.name}" for below in sorted(child.iterdir()) if below.is_dir()]
         elif child.suffix.lower() == ".csv":
-            column = _csv(child, unit, clock, source.damage)
+            source.columns += _csv(child, unit, clock, source.damage)
         else:
-            continue
-        if column is not None:
-            source.columns.append(column)
+            left_out.append(child.name)
     if not source.columns:
-        raise UsageError(f"no sub-folder with times in its file names, and no CSV, lies in {root}")
+        why = "".join(f"; {reason}" for reason in source.damage.reasons[:3])
+        raise UsageError(
+            f"no sub-folder with times in its file names, and no CSV with a time column, lies in {root}{why}"
+        )
+    if left_out:
+        source.notes.append(f"left out, neither a folder of files nor a CSV: {', '.join(left_out)}")
     return source
 
 
-def _files(folder: Path, unit: str | None, clock: str, damage: Damage) -> Column | None:
-    texts, files = [], []
-    for file in sorted(file for file in folder.iterdir() if file.is_file()):
-        numbers = _DIGITS.findall(file.name.removesuffix(file.suffix))
-        if numbers:
-            texts.append(numbers[-1])
-            files.append(file)
-        else:
-            damage.add(f"{folder.name}/{file.name}: no time in the name", frames=1)
-    if not files:
-        return None
-    unit = unit or _guess_unit(texts)
-    stream = file_stream(folder.name, files, clock=clock, time_source=f"file name, {unit}")
-    return Column(stream, np.array([_ns(text, unit) for text in texts], np.int64), file_loader(files))
+def _files(folder: Path, unit: str | None, clock: str, damage: Damage) -> list[Column]:
+    """A stream for every extension in the folder; all but that of the most files have it in their name."""
+    for name in listed_files(folder, lambda name: not _time_text(name)).names:
+        damage.add(f"{folder.name}/{name.decode(errors='replace')}: no time in the name", frames=1)
+    files = listed_files(folder, lambda name: bool(_time_text(name)))
+    extensions = np.array([os.fsencode(extension_of(name)) for name in files.names], np.bytes_)
+    kinds, counts = np.unique(extensions, return_counts=True)
+    columns: list[Column] = []
+    for kind in kinds[np.argsort(-counts, kind="stable")]:
+        name = f"{folder.name}/{os.fsdecode(kind).lstrip('.')}" if columns else folder.name
+        columns.append(_files_of_kind(name, files.take(extensions == kind), unit, clock, damage))
+    return columns
 
 
-def _csv(path: Path, unit: str | None, clock: str, damage: Damage) -> Column:
+def _files_of_kind(name: str, files: FileList, unit: str | None, clock: str, damage: Damage) -> Column:
+    unit = unit or _guess_unit(_time_text(os.fsdecode(name)) for name in files.names)
+    times = array("q")
+    for file in files.names:
+        try:
+            times.append(_ns(_time_text(os.fsdecode(file)), unit))
+        except OverflowError:
+            damage.add(f"{name}/{os.fsdecode(file)}: the time does not fit", frames=1)
+            times.append(_NO_TIME)
+    stamps = np.array(times, np.int64)
+    files, stamps = files.take(stamps != _NO_TIME), stamps[stamps != _NO_TIME]
+    stream = file_stream(name, files.extension, clock=clock, time_source=f"file name, {unit}")
+    return Column(stream, stamps, file_loader(files.path))
+
+
+def _time_text(name: str) -> str:
+    """The time in a file's name, "" where there is none."""
+    numbers: list[str] = _DIGITS.findall(PurePath(name).stem)
+    return numbers[-1] if numbers else ""
+
+
+def _csv(path: Path, unit: str | None, clock: str, damage: Damage) -> list[Column]:
     header, first = read_header(path)
     found = [(k, match) for k, name in enumerate(header) if (match := _TIME_COLUMN.fullmatch(name))]
     if not found:
-        raise UsageError(f"no column of {path} is called time, timestamp, stamp or t: {', '.join(header)}")
+        damage.add(f"{path.name}: no column is called time, timestamp, stamp or t: {', '.join(header)[:200]}")
+        return []
     time_column, match = found[0]
     said = (match[1] or "").lower()
     unit = unit or ("s" if said in ("sec", "seconds") else said) or _guess_unit(first[time_column : time_column + 1])
     others = [k for k in range(len(header)) if k != time_column]
-    time_source = f"column {header[time_column]!r}, {unit}"
+    about: dict[str, Any] = {"clock": clock, "time_source": f"column {header[time_column]!r}, {unit}"}
 
     def to_ns(text: str) -> int:
         return _ns(text, unit)
 
-    if are_numbers([first[k] for k in others if k < len(first)]):
-        times, values = number_rows(path, time_column, to_ns, damage)
-        dtype = np.dtype([(header[k] or f"column_{k}", "<f8") for k in others])
-        stream = SourceStream(path.stem, "samples", dtype=dtype, clock=clock, time_source=time_source, packed=True)
-        return Column(stream, times, row_loader(values))
-    times, rows = text_rows(path, time_column, to_ns, damage)
-    stream = SourceStream(
-        path.stem, "samples", "json", clock=clock, time_source=time_source, calibration={"columns": header}
-    )
-    return Column(stream, times, lambda index: json.dumps(dict(zip(header, rows[index]))).encode())
+    if others and are_numbers([first[k] for k in others if k < len(first)]):
+        numbers = NumberColumns([header[k] for k in others], others)
+        rows = csv_rows(path, time_column, to_ns, damage, numbers.check)
+        pack = numbers.packer()
+        stream = SourceStream(path.stem, "samples", dtype=numbers.dtype, packed=True, **about)
+        return [Column(stream, rows.times, lambda k: pack(rows.csv_words(k)))]
+    rows = csv_rows(path, time_column, to_ns, damage, any_words)
+    stream = SourceStream(path.stem, "samples", "json", calibration={"columns": header}, **about)
+    names = unique_names(header)
+    return [Column(stream, rows.times, lambda k: json.dumps(dict(zip(names, rows.csv_words(k)))).encode())]
 
 
-def _guess_unit(texts: list[str]) -> str:
+def _guess_unit(texts: Iterable[str]) -> str:
     """The unit of a stream's times: decimals are s; else by the digits of the longest, below 12 s, 15 ms, 18 us, ns."""
-    if any("." in text for text in texts):
-        return "s"
-    digits = max((len(text.strip().lstrip("-")) for text in texts), default=0)
+    digits = 0
+    for text in texts:
+        if "." in text:
+            return "s"
+        digits = max(digits, len(text.strip().lstrip("-")))
     return "s" if digits < 12 else "ms" if digits < 15 else "us" if digits < 18 else "ns"
 
 

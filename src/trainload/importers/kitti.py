@@ -1,83 +1,187 @@
 """KITTI raw: image_0N/data/*.png, velodyne_points/data/*.bin, oxts/data/*.txt, each with timestamps.txt.
 
 Source: the raw data development kit (Geiger et al., IJRR 2013). Velodyne records are float32 x, y, z, reflectance;
-timestamps_start.txt and timestamps_end.txt bound each sweep.
+timestamps_start.txt and timestamps_end.txt bound each sweep. Calibration: kitti_calibration.py.
 """
 
 from __future__ import annotations
 
+import struct
+from array import array
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trainload.errors import UsageError
+from trainload.importers.attached import attached_column, first_time
 from trainload.importers.columns import Column, ColumnSource, file_loader, file_stream, need_folder, row_loader
-from trainload.importers.source import Damage, SourceStream
+from trainload.importers.file_list import FileList, listed_files
+from trainload.importers.kitti_calibration import FILES, kitti_calibration, oxts_fields
+from trainload.importers.source import SourceStream
 
 _PERIOD_NS = 100_000_000  # the recordings run at 10 Hz
-# fmt: off
-_OXTS = (
-    "lat", "lon", "alt", "roll", "pitch", "yaw", "vn", "ve", "vf", "vl", "vu", "ax", "ay", "az", "af", "al", "au",
-    "wx", "wy", "wz", "wf", "wl", "wu",
-    "pos_accuracy", "vel_accuracy", "navstat", "numsats", "posmode", "velmode", "orimode",
-)
-# fmt: on
-OXTS_DTYPE = np.dtype([(name, "<f8") for name in _OXTS])
+_TRACKLETS = "tracklet_labels.xml"
+_MAX_OXTS_BYTES = 1 << 16
+
+Times = NDArray[np.int64]
 
 
 def open_kitti(path: str | Path) -> ColumnSource:
     """One drive, its folder or the folder above (..._sync or ..._extract). Without timestamp files: frame numbers."""
-    root = need_folder(path, "KITTI raw sensors (image_02, velodyne_points, oxts)")
+    root = _drive(need_folder(path, "KITTI raw sensors (image_02, velodyne_points, oxts)"))
     source = ColumnSource([])
-    for folder in sorted(child for child in root.iterdir() if (child / "data").is_dir()):
-        files = sorted(file for file in (folder / "data").iterdir() if file.is_file() and file.stem.isdigit())
-        if files:
-            source.columns.append(_column(folder, files, source))
+    for folder in _sensors(root):
+        files = listed_files(folder / "data", _is_numbered)
+        others = listed_files(folder / "data", lambda name: not _is_numbered(name))
+        if len(others):
+            reason = f"{folder.name}: {len(others):,} files without a frame number, the first is {others.path(0).name}"
+            source.damage.add(reason, frames=len(others))
+        if len(files):
+            _add_sensor(source, folder, files)
+        else:
+            source.notes.append(f"{folder.name} was left out: no file lies in its data")
     if not source.columns:
         raise UsageError(f"no KITTI raw sensor (a folder with data/0000000000.*) lies in {root}")
+    _add_tracklets(source, root / _TRACKLETS)
+    left_out = sorted(
+        child.name for child in root.iterdir() if child.is_file() and child.name not in (_TRACKLETS, *FILES)
+    )
+    if left_out:
+        source.notes.append(f"left out: {', '.join(left_out)}")
     return source
 
 
-def _column(folder: Path, files: list[Path], source: ColumnSource) -> Column:
-    frames = np.array([int(file.stem) for file in files])
-    times, end, time_source = _times(folder, frames, source.notes)
+def _drive(root: Path) -> Path:
+    """The folder with the sensors. Raises UsageError where the folder below holds several drives."""
+    drives = [child for child in sorted(root.iterdir()) if child.is_dir() and _sensors(child)]
+    if _sensors(root) or not drives:
+        return root
+    if len(drives) > 1:
+        raise UsageError(f"{root} holds several drives; name one: {', '.join(drive.name for drive in drives)}")
+    return drives[0]
+
+
+def _sensors(root: Path) -> list[Path]:
+    return sorted(child for child in root.iterdir() if (child / "data").is_dir())
+
+
+def _is_numbered(name: str) -> bool:
+    return name.partition(".")[0].isdigit()
+
+
+def _add_sensor(source: ColumnSource, folder: Path, files: FileList) -> None:
+    frames = np.array([int(name.partition(b".")[0]) for name in files.names], np.int64)
+    times, end, time_source = _times(folder, frames, source)
     known = times >= 0
     if not known.all():
         source.damage.add(f"{folder.name}: {int((~known).sum())} files have no timestamp", frames=int((~known).sum()))
-        files = [file for file, good in zip(files, known) if good]
-        times, end = times[known], None if end is None else end[known]
-    clock = "hardware" if time_source.startswith("timestamps") else "host"
+        files, frames, times, end = files.take(known), frames[known], times[known], None if end is None else end[known]
+    calibration = {"frames": _runs(frames), **kitti_calibration(folder, source)}
+    about: dict[str, Any] = {
+        "clock": "hardware" if time_source.startswith("timestamps") else "host",
+        "time_source": time_source,
+        "calibration": calibration,
+    }
     if folder.name == "oxts":
-        rows, times = _oxts_rows(files, times, source.damage)
-        stream = SourceStream("oxts", "ins", dtype=OXTS_DTYPE, clock=clock, time_source=time_source, packed=True)
-        return Column(stream, times, row_loader(rows))
-    if files and files[0].suffix == ".bin":
+        source.columns.append(_oxts(folder, files, times, about))
+    elif files.extension == ".bin":
+        calibration["columns"] = ["x", "y", "z", "reflectance"]
         stream = file_stream(
-            "velodyne", files, clock=clock, time_source=time_source, encoding="raw", dtype=np.dtype("<f4"),
-            shape=(-1, 4), calibration={"columns": ["x", "y", "z", "reflectance"]},
+            "velodyne", ".bin", encoding="raw", dtype=np.dtype("<f4"), shape=(-1, 4), **about
         )  # fmt: skip
-        return Column(stream, times, file_loader(files, record_bytes=16), None if end is None else end - times)
-    return Column(file_stream(folder.name, files, clock=clock, time_source=time_source), times, file_loader(files))
+        durations = None if end is None else np.where(end >= times, end - times, 0)
+        source.columns.append(Column(stream, times, file_loader(files.path, record_bytes=16), durations))
+        if end is not None and (folder / "timestamps.txt").is_file():
+            source.columns.append(_triggers(folder, frames, about))
+    else:
+        stream = file_stream(folder.name, files.extension, **about)
+        source.columns.append(Column(stream, times, file_loader(files.path)))
 
 
-def _times(
-    folder: Path, frames: NDArray[np.int64], notes: list[str]
-) -> tuple[NDArray[np.int64], NDArray[np.int64] | None, str]:
+def _oxts(folder: Path, files: FileList, times: Times, about: dict[str, Any]) -> Column:
+    """The inertial navigation: a record of numbers per file."""
+    fields = oxts_fields(folder / "dataformat.txt")
+    about["calibration"]["columns"] = fields
+    layout = struct.Struct(f"<{len(fields)}d")
+
+    def load(index: int) -> bytes:
+        with files.path(index).open("rb") as file:
+            words = file.read(_MAX_OXTS_BYTES).split()
+        if len(words) != len(fields):
+            raise ValueError(f"{len(words)} numbers where {len(fields)} are expected: {files.path(index)}")
+        return layout.pack(*map(float, words))
+
+    dtype = np.dtype([(name, "<f8") for name in fields])
+    return Column(SourceStream("oxts", "ins", dtype=dtype, packed=True, **about), times, load)
+
+
+def _triggers(folder: Path, frames: NDArray[np.int64], about: dict[str, Any]) -> Column:
+    """When the scanner looked ahead and triggered the cameras: the frame number at the time in timestamps.txt."""
+    times = _lines(folder / "timestamps.txt", frames)
+    rows = frames[times >= 0].astype([("frame", "<u4")])
+    stream = SourceStream(
+        "velodyne/trigger", "trigger", dtype=rows.dtype, clock=about["clock"], time_source="timestamps.txt", packed=True
+    )
+    return Column(stream, times[times >= 0], row_loader(rows))
+
+
+def _add_tracklets(source: ColumnSource, path: Path) -> None:
+    """The labels of the drive as they are; their schema is boost's serialization, and how many there are is counted."""
+    if not path.is_file():
+        return
+    tracklets = poses = 0
+    last = b""
+    with path.open("rb") as file:
+        for line in file:
+            tracklets += line.count(b"<objectType>")
+            poses += line.count(b"<tx>")
+            last = line.strip() or last
+    if not last.endswith(b"</boost_serialization>"):
+        source.damage.add(f"{path.name} ends early, after {tracklets:,} tracklets")
+    facts = {"tracklets": tracklets, "poses": poses, "schema": "boost serialization of the KITTI raw development kit"}
+    time = first_time(source.columns)
+    source.columns.append(
+        attached_column("tracklets", path, time, kind="labels", encoding="xml", calibration=facts)
+    )  # fmt: skip
+    source.notes.append(f"{tracklets:,} tracklets with {poses:,} poses are kept as the XML they are in, in tracklets")
+
+
+def _times(folder: Path, frames: NDArray[np.int64], source: ColumnSource) -> tuple[Times, Times | None, str]:
     """Times of the frames (-1: none), ends of sweeps where known, and where they come from."""
     start, end = folder / "timestamps_start.txt", folder / "timestamps_end.txt"
-    if start.is_file() and end.is_file():
-        return _lines(start, frames), _lines(end, frames), "timestamps_start.txt"
-    if (folder / "timestamps.txt").is_file():
-        return _lines(folder / "timestamps.txt", frames), None, "timestamps.txt"
-    notes.append(f"{folder.name} has no timestamps.txt: times are frame number x 100 ms, no clock measured them")
-    return frames * _PERIOD_NS, None, "frame number at 10 Hz"
+    both = start.is_file() and end.is_file()
+    list_path = start if both else folder / "timestamps.txt"
+    if not list_path.is_file():
+        source.notes.append(
+            f"{folder.name} has no timestamps.txt: times are frame number x 100 ms, no clock measured them"
+        )
+        return frames * _PERIOD_NS, None, "frame number at 10 Hz"
+    times = _all_lines(list_path)
+    missing = np.setdiff1d(np.flatnonzero(times >= 0), frames)
+    if len(missing):
+        reason = (
+            f"{folder.name}: {len(missing):,} frames of {list_path.name} have no file, the first is {missing[0]:010}"
+        )
+        source.damage.add(reason, frames=len(missing))
+    ends = _of_frames(_all_lines(end), frames) if both else None
+    return _of_frames(times, frames), ends, list_path.name
 
 
-def _lines(path: Path, frames: NDArray[np.int64]) -> NDArray[np.int64]:
-    times = [_time_ns(line) for line in path.read_text().splitlines()]
-    return np.array([times[frame] if frame < len(times) else -1 for frame in frames.tolist()], np.int64)
+def _lines(path: Path, frames: NDArray[np.int64]) -> Times:
+    return _of_frames(_all_lines(path), frames)
+
+
+def _of_frames(times: Times, frames: NDArray[np.int64]) -> Times:
+    there = frames < len(times)
+    return np.where(there, times[np.where(there, frames, 0)], -1) if len(times) else np.full(len(frames), -1)
+
+
+def _all_lines(path: Path) -> Times:
+    with path.open(errors="replace") as file:
+        return np.array(array("q", map(_time_ns, file)), np.int64)
 
 
 def _time_ns(line: str) -> int:
@@ -90,16 +194,8 @@ def _time_ns(line: str) -> int:
         return -1
 
 
-def _oxts_rows(
-    files: list[Path], times: NDArray[np.int64], damage: Damage
-) -> tuple[NDArray[np.void], NDArray[np.int64]]:
-    rows, kept = [], []
-    for file, time in zip(files, times):
-        try:
-            rows.append(tuple(float(word) for word in file.read_text().split()))
-            if len(rows[-1]) != len(_OXTS):
-                raise ValueError(f"{len(rows.pop())} numbers where {len(_OXTS)} are expected")
-            kept.append(time)
-        except (OSError, ValueError) as error:
-            damage.add(f"oxts {file.name}: {error}", frames=1)
-    return np.array(rows, OXTS_DTYPE), np.array(kept, np.int64)
+def _runs(frames: NDArray[np.int64]) -> list[list[int]]:
+    """The frame numbers as [first, last] of every run: what a gap in the drive hides from the count of frames."""
+    starts = np.flatnonzero(np.diff(frames, prepend=frames[:1] - 2) != 1)
+    ends = np.append(starts[1:], len(frames)) - 1
+    return np.stack([frames[starts], frames[ends]], axis=1).tolist() if len(frames) else []

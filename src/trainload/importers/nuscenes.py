@@ -54,8 +54,10 @@ def _column(channel: str, stamped: list[tuple[int, Path]], calibrations: dict[st
         more |= {"encoding": "raw", "dtype": np.dtype("<f4"), "shape": (-1, 5)}
         more["calibration"]["columns"] = ["x", "y", "z", "intensity", "ring"]
         record_bytes = 20
-    stream = file_stream(f"{kind}/{place}", files, clock="hardware", time_source="file name, microseconds", **more)
-    return Column(stream, times, file_loader(files, record_bytes=record_bytes))
+    stream = file_stream(
+        f"{kind}/{place}", files[0].suffix, clock="hardware", time_source="file name, microseconds", **more
+    )
+    return Column(stream, times, file_loader(lambda k: files[k], record_bytes=record_bytes))
 
 
 def _calibrations(root: Path) -> dict[str, dict[str, Any]]:

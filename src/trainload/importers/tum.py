@@ -1,85 +1,102 @@
 """TUM RGB-D: rgb.txt, depth.txt (time, file), accelerometer.txt, groundtruth.txt (time, numbers); seconds in decimals.
 
-Source: Sturm et al., "A benchmark for the evaluation of RGB-D SLAM systems", IROS 2012. Picture times are those of the
-host's driver; the ground truth comes from the motion-capture system, brought to the same clock by the authors.
+A list of another kind (associations.txt) is kept line by line. Source: Sturm et al., "A benchmark for the evaluation of
+RGB-D SLAM systems", IROS 2012. Picture times are those of the host's driver; the ground truth comes from the
+motion-capture system, brought to the same clock by the authors.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-
 from trainload.errors import UsageError
 from trainload.importers.columns import (
     Column,
     ColumnSource,
+    add_unlisted,
     file_loader,
     file_stream,
     need_folder,
-    row_loader,
     seconds_to_ns,
 )
+from trainload.importers.csv_rows import NumberColumns, Words, any_words, spaced_rows
+from trainload.importers.file_list import NameArray, listed_files
 from trainload.importers.source import Damage, SourceStream
 
 _NUMBERS = {
     "accelerometer": ("imu", ("ax", "ay", "az")),
     "groundtruth": ("pose", ("tx", "ty", "tz", "qx", "qy", "qz", "qw")),
 }
+_PICTURES = ("rgb", "depth")
 
 
 def open_tum(path: str | Path) -> ColumnSource:
     """A sequence folder."""
     root = need_folder(path, "a TUM sequence (rgb.txt, depth.txt, groundtruth.txt)")
     source = ColumnSource([])
-    for list_path in sorted(root.glob("*.txt")):
-        if list_path.stem in _NUMBERS:
-            source.columns.append(_numbers(list_path, source.damage))
-        elif (root / list_path.stem).is_dir():
-            source.columns.append(_files(root, list_path, source.damage))
-    if not source.columns:
+    lists = sorted(root.glob("*.txt"))
+    if not any(list_path.stem in _NUMBERS or (root / list_path.stem).is_dir() for list_path in lists):
         raise UsageError(f"no list of a TUM sequence (rgb.txt with a folder rgb, ...) lies in {root}")
+    for list_path in lists:
+        if list_path.stem in _NUMBERS:
+            column = _numbers(list_path, source.damage)
+        elif list_path.stem in _PICTURES or (root / list_path.stem).is_dir():
+            column = _files(root, list_path, source.damage)
+        else:
+            column = _lines(list_path, source.damage)
+        source.columns.append(column)
+    taken = {list_path.stem for list_path in lists} | {list_path.name for list_path in lists}
+    left_out = sorted(child.name for child in root.iterdir() if child.name not in taken)
+    if left_out:
+        source.notes.append(f"left out, no list with times is beside it: {', '.join(left_out)}")
     return source
 
 
 def _files(root: Path, list_path: Path, damage: Damage) -> Column:
-    rows = _rows(list_path, 2, damage)
-    files = [root / list_path.stem / Path(words[1]).name for _, words in rows]
-    stream = file_stream(list_path.stem, files, clock="host", time_source=f"{list_path.name}, stamped by the driver")
-    return Column(stream, np.array([time for time, _ in rows], np.int64), file_loader(files))
+    listed, folder = NameArray(), root / list_path.stem
+
+    def check(words: Words) -> None:
+        _need_words(words, 2)
+        listed.append(Path(words[1]).name)
+
+    rows, comments = spaced_rows(list_path, seconds_to_ns, damage, check)
+    names = listed.array()
+    extension = Path(names[0].decode(errors="replace")).suffix.lower() if len(names) else ""
+    if folder.is_dir():
+        add_unlisted(damage, list_path.stem, listed_files(folder), names)
+    stream = file_stream(
+        list_path.stem, extension, clock="host", time_source=f"{list_path.name}, stamped by the driver",
+        calibration={"comments": comments},
+    )  # fmt: skip
+    return Column(stream, rows.times, file_loader(lambda k: folder / Path(rows.words(k)[1]).name))
 
 
 def _numbers(list_path: Path, damage: Damage) -> Column:
     kind, names = _NUMBERS[list_path.stem]
-    dtype = np.dtype([(name, "<f8") for name in names])
-    times, values = [], []
-    for time, words in _rows(list_path, len(names) + 1, damage):
-        try:
-            values.append(tuple(float(word) for word in words[1:]))
-            times.append(time)
-        except ValueError as error:
-            damage.add(f"{list_path.name}: {error}", frames=1)
+    numbers = NumberColumns(names, range(1, len(names) + 1))
+
+    def check(words: Words) -> None:
+        _need_words(words, len(names) + 1)
+        numbers.check(words)
+
+    rows, comments = spaced_rows(list_path, seconds_to_ns, damage, check)
+    pack = numbers.packer()
     stream = SourceStream(
-        list_path.stem,
-        kind,
-        dtype=dtype,
-        clock="host",
-        time_source=f"{list_path.name}, on the host's clock",
-        packed=True,
-    )
-    return Column(stream, np.array(times, np.int64), row_loader(np.array(values, dtype)))
+        list_path.stem, kind, dtype=numbers.dtype, clock="host", time_source=f"{list_path.name}, on the host's clock",
+        packed=True, calibration={"comments": comments},
+    )  # fmt: skip
+    return Column(stream, rows.times, lambda k: pack(rows.words(k)))
 
 
-def _rows(path: Path, columns: int, damage: Damage) -> list[tuple[int, list[str]]]:
-    rows = []
-    for number, line in enumerate(path.read_text().splitlines(), 1):
-        words = line.split()
-        if not words or words[0].startswith("#"):
-            continue
-        try:
-            if len(words) != columns:
-                raise ValueError(f"{len(words)} words where {columns} are expected")
-            rows.append((seconds_to_ns(words[0]), words))
-        except ValueError as error:
-            damage.add(f"{path.name} line {number}: {error}", frames=1)
-    return rows
+def _lines(list_path: Path, damage: Damage) -> Column:
+    rows, comments = spaced_rows(list_path, seconds_to_ns, damage, any_words)
+    stream = SourceStream(
+        list_path.stem, "list", "txt", clock="host", time_source=f"{list_path.name}, first word",
+        calibration={"comments": comments},
+    )  # fmt: skip
+    return Column(stream, rows.times, rows.line)
+
+
+def _need_words(words: Words, count: int) -> None:
+    if len(words) != count:
+        raise ValueError(f"{len(words)} words where {count} are expected")

@@ -5,9 +5,13 @@ Source: ITU-T H.264 and H.265, annex B and the order of NAL units in an access u
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from array import array
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from trainload.storage.file import FileSource
 
@@ -41,11 +45,28 @@ def is_key_frame(encoding: str, data: bytes | memoryview) -> bool:
     return False
 
 
-def h265_pictures(path: Path) -> list[PictureUnit]:
+class PictureUnits(Sequence[PictureUnit]):
+    """Pictures of one file in its order, 9 bytes each. keys: bool[n], which decode by themselves."""
+
+    def __init__(self, starts: NDArray[np.int64], keys: NDArray[np.bool_], end: int) -> None:
+        self.keys = keys
+        self._bounds = np.append(starts, end)
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[k] for k in range(*index.indices(len(self)))]
+        place = range(len(self))[index]
+        start, end = self._bounds[place : place + 2].tolist()
+        return PictureUnit(start, end - start, bool(self.keys[place]))
+
+
+def h265_pictures(path: Path) -> PictureUnits:
     """The pictures of a raw H.265 file, in the order of the file; reads it once, 4 MB at a time."""
+    starts, keys = array("q"), bytearray()
     with FileSource(path) as file:
-        starts: list[int] = []
-        keys: list[bool] = []
         after_slice = True  # the first unit of the file opens a picture
         for offset, kind, first_slice in _units(file):
             is_slice = kind < 32
@@ -57,8 +78,7 @@ def h265_pictures(path: Path) -> list[PictureUnit]:
             if is_slice and keys:
                 keys[-1] = keys[-1] or kind in _H265_KEYS
                 after_slice = True
-        ends = [*starts[1:], file.size]
-    return [PictureUnit(start, end - start, key) for start, end, key in zip(starts, ends, keys)]
+        return PictureUnits(np.array(starts, np.int64), np.array(keys, np.bool_), file.size)
 
 
 def _units(file: FileSource) -> Iterator[tuple[int, int, bool]]:

@@ -1,0 +1,97 @@
+"""Many files of one folder, at some 50 bytes each: names as one numpy array, a path only when it is asked for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_CHUNK = 4096
+Names = NDArray[np.bytes_]
+
+
+@dataclass(frozen=True, slots=True)
+class FileList:
+    """Files under `folder`. names: S[n], their paths relative to it, as the file system's bytes."""
+
+    folder: Path
+    names: Names
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def path(self, index: int) -> Path:
+        """Where file `index` lies."""
+        return self.folder / os.fsdecode(self.names[index])
+
+    def take(self, which: NDArray[Any]) -> FileList:
+        """The files at these positions, or where a mask is true."""
+        return FileList(self.folder, self.names[which])
+
+    @property
+    def extension(self) -> str:
+        """Of the first file, in small letters, with its dot; "" without files."""
+        return extension_of(self.names[0]) if len(self) else ""
+
+
+def extension_of(name: bytes) -> str:
+    """The extension of a file's name, in small letters, with its dot."""
+    return PurePath(os.fsdecode(name)).suffix.lower()
+
+
+class NameArray:
+    """Names that come one by one, collected with little memory."""
+
+    def __init__(self) -> None:
+        self._chunks: list[Names] = []
+        self._last: list[bytes] = []
+
+    def append(self, name: str) -> None:
+        self._last.append(os.fsencode(name))
+        if len(self._last) == _CHUNK:
+            self._chunks.append(np.array(self._last))
+            self._last.clear()
+
+    def array(self) -> Names:
+        """S[n]; the collection is empty afterwards."""
+        chunks = [*self._chunks, np.array(self._last, np.bytes_)]
+        self._chunks, self._last = [], []
+        return np.concatenate(chunks)
+
+
+def name_array(names: Iterable[str]) -> Names:
+    """S[n] of these names."""
+    found = NameArray()
+    for name in names:
+        found.append(name)
+    return found.array()
+
+
+def listed_files(folder: Path, keep: Callable[[str], bool] = lambda name: True) -> FileList:
+    """The files (not folders) of `folder` whose name `keep` wants, by name."""
+    names = name_array(entry.name for entry in _entries(folder) if keep(entry.name) and entry.is_file())
+    names.sort()
+    return FileList(folder, names)
+
+
+def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
+    with os.scandir(folder) as entries:
+        yield from entries
+
+
+def all_files(root: Path) -> Iterator[str]:
+    """The path of every file below `root`, relative to it; links to folders are not followed."""
+    waiting = [""]
+    while waiting:
+        below = waiting.pop()
+        for entry in _entries(root / below):
+            name = f"{below}/{entry.name}" if below else entry.name
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append(name)
+            elif entry.is_file():
+                yield name

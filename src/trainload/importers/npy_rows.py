@@ -1,0 +1,87 @@
+"""Arrays in .npy files as records, a block at a time: memory does not grow with the arrays.
+
+Source: the .npy format, versions 1 and 2 (numpy.lib.format). Objects are refused.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from trainload.importers.blocks import BlockReader
+
+_BLOCK_ROWS = 4096
+_MAX_WHOLE_BYTES = 64 << 20  # an array that cannot be read row by row
+
+
+class NpyArray:
+    """The array of a .npy file; `rows(start, end)` reads a part of it. Raises ValueError, OSError for a damaged file.
+
+    Rows that the file lost at its end do not count: `len` is how many are there, `lost` how many are not.
+    """
+
+    def __init__(self, path: Path) -> None:
+        with path.open("rb") as file:
+            version = npy.read_magic(file)
+            read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+            shape, by_column, dtype = read_header(file)
+            self._offset = file.tell()
+        if not shape or dtype.kind not in "biufSU" or not dtype.itemsize or 0 in shape[1:]:
+            raise ValueError(f"an array of {dtype} and shape {shape} cannot be a stream")
+        self._stored, self._reader = dtype, BlockReader(path, block_bytes=0)
+        self.shape: tuple[int, ...] = shape[1:]
+        self.row_bytes = dtype.itemsize * math.prod(self.shape)
+        there = max(0, path.stat().st_size - self._offset) // self.row_bytes
+        self._whole = self._read_whole(path, shape) if (by_column and self.shape) or dtype.kind == "U" else None
+        self._count = shape[0] if self._whole is not None else min(shape[0], there)
+        self.lost = shape[0] - self._count
+        self.dtype: np.dtype[Any] = dtype.newbyteorder("<") if self._whole is None else self._whole.dtype
+
+    def __len__(self) -> int:
+        return self._count
+
+    def rows(self, start: int, end: int) -> NDArray[Any]:
+        """Rows `start` to `end`, little-endian."""
+        if self._whole is not None:
+            return self._whole[start:end]
+        data = self._reader.read_at(self._offset + start * self.row_bytes, (end - start) * self.row_bytes)
+        return np.frombuffer(data, self._stored).reshape(end - start, *self.shape).astype(self.dtype, copy=False)
+
+    def _read_whole(self, path: Path, shape: tuple[int, ...]) -> NDArray[Any]:
+        """Arrays stored by column, and text, which becomes UTF-8."""
+        if self.row_bytes * shape[0] > _MAX_WHOLE_BYTES:
+            raise ValueError(f"an array stored by column, or of text, of more than {_MAX_WHOLE_BYTES >> 20} MiB")
+        array: NDArray[Any] = np.load(path, allow_pickle=False)
+        if array.dtype.kind == "U":
+            array = np.char.encode(array, "utf-8")
+        return array.astype(array.dtype.newbyteorder("<"), copy=False)
+
+
+class NpyRecords:
+    """Arrays of equal length as one structured array with a field for each; a block of rows is kept."""
+
+    def __init__(self, arrays: dict[str, NpyArray]) -> None:
+        self._arrays = arrays
+        self.dtype = np.dtype([(name, array.dtype, array.shape) for name, array in arrays.items()])
+        self._count = min(len(array) for array in arrays.values())
+        self._start = 0
+        self._block: NDArray[Any] = np.empty(0, self.dtype)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def record(self, index: int) -> bytes:
+        """Record `index`."""
+        if not self._start <= index < self._start + len(self._block):
+            self._start = index - index % _BLOCK_ROWS
+            end = min(self._start + _BLOCK_ROWS, self._count)
+            self._block = np.zeros(end - self._start, self.dtype)
+            for name, array in self._arrays.items():
+                self._block[name] = array.rows(self._start, end)
+        data: bytes = self._block[index - self._start].tobytes()
+        return data
