@@ -5,8 +5,8 @@ usage: loader_epoch.py --data CLASS_FOLDERS [--level 3] [--rounds 5]      writes
 core: threads that call the core on pictures that lie in memory, in the loader's order and slices, nothing else. loader:
 whole epochs of trainload.ImageLoader over the same file, FULLY and PARTIAL. Both in one process, round by round in
 turn, since a shared machine's speed drifts; medians. start: from `iter(loader)` to its return, and to the first batch,
-in epochs after the first; it cannot be less than what one batch takes the core. verify: checksums of all blocks against the CPU time of one epoch. large: planning an epoch
-of 1,281,167 samples, made ahead and not.
+in epochs after the first; it cannot be less than what one batch takes the core. verify: checksums of all blocks against
+the CPU time of one epoch. large: planning an epoch of 1,281,167 samples, made ahead and not.
 """
 
 from __future__ import annotations
