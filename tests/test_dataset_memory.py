@@ -6,11 +6,16 @@ import weakref
 from pathlib import Path
 
 import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import trainload as tl
 from drive_data import write_drive
 from trainload.datasets.cache import ENTRY_BYTES, FrameCache
 from trainload.datasets.chunks import ChunkMemory, chunk_bounds
+from trainload.datasets.collate import collate
+from trainload.datasets.memory import HUGE_BYTES, SMALL_BYTES, ReusedMemory
 from trainload.storage.aligned import aligned_buffer
 from trainload.storage.file import FileSource
 
@@ -71,3 +76,48 @@ def test_chunks_hold_no_unpacked_frames(tmp_path: Path) -> None:
     sweep = weakref.ref(store.window(0, 0)[0][2])
     assert sweep() is None
     assert store.window(0, 0)[0][2].nbytes == 4800
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.tuples(st.integers(0, 6 << 20), st.integers(0, 3)), max_size=30))
+def test_memory_in_use_is_never_given_again_and_idle_memory_stays_below_the_limit(steps: list[tuple[int, int]]) -> None:
+    memory = ReusedMemory(16 << 20)
+    held: dict[int, tuple[np.ndarray, int]] = {}
+    for n, (size, place) in enumerate(steps):
+        held.pop(place, None)
+        part = memory.take(size)[: size // 2]  # a view keeps its buffer as well
+        part[:] = n
+        held[place] = part, n
+        assert memory.size_bytes <= 16 << 20
+        assert all((view == value).all() for view, value in held.values())
+
+
+@pytest.mark.parametrize("size", [SMALL_BYTES + 200, (1 << 20) + 200, 5 << 20])
+def test_idle_memory_of_about_the_size_is_taken_again(size: int) -> None:
+    memory = ReusedMemory(64 << 20)
+    first = memory.take(size)
+    place = first.ctypes.data
+    assert len(first) == size and place % (HUGE_BYTES if size > 2 * HUGE_BYTES else 64) == 0
+    assert memory.take(size).ctypes.data != place
+    del first
+    assert memory.take(size - 100).ctypes.data == place
+
+
+def test_a_batch_that_is_kept_stays_as_it_is_while_others_reuse_their_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trainload.datasets.memory.SMALL_BYTES", 1)
+    write_drive(tmp_path / "drive.hfr", seconds=4.0)
+    dataset = tl.WindowDataset(tmp_path / "drive.hfr", streams=["lidar/top", "camera", "imu"])
+    loader = tl.HyperframeLoader(dataset, batch_size=2, workers=3)
+    places, kept = set(), []
+    for epoch in range(3):
+        for n, batch in enumerate(loader):
+            places.add(batch.values["camera"].ctypes.data)
+            if n % 4 == epoch:
+                kept.append((batch.ids, {name: values[1:] for name, values in batch.values.items()}))
+            del batch
+    assert len(kept) > 10 and len(places) < 2 * len(loader)
+    for ids, values in kept:
+        again = collate([dataset[int(i)] for i in ids]).values
+        assert all(np.array_equal(values[name], again[name][1:], equal_nan=True) for name in values)

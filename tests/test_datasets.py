@@ -357,6 +357,61 @@ def test_a_group_epoch_reads_every_chunk_once_and_announces_it_a_group_before(
     assert len(announced) == chunks - 2 and set(announced) < set(read)
 
 
+@pytest.mark.parametrize("streams", [None, ["camera"]])
+def test_large_windows_are_read_one_by_one_just_in_time_and_chunks_announced_all_the_same(
+    drives: list[Path], streams: list[str] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trainload.datasets.chunks.CHUNK_BYTES", 20_000)
+    dataset = tl.WindowDataset(drives, streams=streams)
+    options: dict[str, Any] = {"batch_size": 3, "group_chunks": 2, "workers": 2, "seed": 5}
+    chunks = sum(len(dataset.store.chunks.bounds(n)) - 1 for n in range(len(drives)))
+    by_chunks = list(tl.HyperframeLoader(dataset, **options))
+    monkeypatch.setattr("trainload.datasets.chunks.LARGE_BYTES", 1)
+    announced: list[tuple[str, int]] = []
+    monkeypatch.setattr(FileSource, "will_need", lambda source, offset, size: announced.append((source.path, offset)))
+    loader = tl.HyperframeLoader(dataset, **options)
+    assert_equal(list(loader), by_chunks)
+    assert not loader._store.chunks._chunks
+    assert len(announced) == len(set(announced)) == chunks - 2
+
+
+def test_views_are_the_frames_themselves_and_nothing_is_copied(drives: list[Path]) -> None:
+    dataset = tl.WindowDataset(drives, streams=["odometry", "imu"])
+    clips = [dataset[0], dataset[1]]
+    batch = collate(clips, vary="views")
+    assert batch.stacked_bytes == 0 and not batch.lengths
+    for name in dataset.streams:
+        for row, clip in zip(batch.values[name], clips):
+            assert all(one is two and not one.flags.writeable for one, two in zip(row, clip.values[name]))
+    seen = 0
+    for loaded in tl.HyperframeLoader(dataset, batch_size=4, vary="views"):
+        for i, row in zip(loaded.ids, loaded.values["odometry"]):
+            assert all(equal(one, two) for one, two in zip(row, dataset[int(i)].values["odometry"]))
+            seen += 1
+    assert seen == len(dataset)
+    with pytest.raises(tl.UsageError, match="vary"):
+        collate(clips, vary="copy")
+
+
+def test_samples_say_where_host_and_hardware_clocks_meet(drive: Path) -> None:
+    mixed, alone = ["lidar/top", "camera"], ["lidar/top", "odometry"]  # the camera's clock is the host's
+    reader = tl.open(drive)
+    pairs = {name: tl.align(reader, to="lidar/top", using={name: tl.Nearest()}, allow_host=True)
+             for name in (mixed[1], alone[1])}  # fmt: skip
+    for streams, expected in ((mixed, True), (alone, False)):
+        datasets = (
+            tl.WindowDataset(drive, streams=streams),
+            tl.SequenceDataset(drive, duration="500ms", step="100ms", streams=streams),
+            tl.AlignedDataset(pairs[streams[1]].select(max_residual="1s")),
+        )
+        for dataset in datasets:
+            assert dataset[0].mixed_clocks is expected
+            for batch in tl.HyperframeLoader(dataset, batch_size=2):
+                assert batch.mixed_clocks.tolist() == [expected] * len(batch)
+    both = tl.AlignedDataset(list(pairs.values()))
+    assert {bool(clip.mixed_clocks) for clip in map(both.__getitem__, range(len(both)))} == {True, False}
+
+
 def test_a_state_of_other_recordings_is_refused(drives: list[Path]) -> None:
     state = tl.HyperframeLoader(tl.WindowDataset(drives[:2]), batch_size=2).state_dict()
     with pytest.raises(tl.UsageError, match="another set"):

@@ -66,6 +66,7 @@ def test_aligned_frames_make_one_tensor_per_stream(drive: Path) -> None:
     assert batch.values["lidar/top"].shape == (3, 300, 4)
     assert batch.values["camera"].shape == (3, 24, 32, 3)
     assert batch.residuals["camera"].shape == (3,) and batch.residuals["camera"].dtype == torch.int64
+    assert batch.mixed_clocks.tolist() == [True] * 3  # the camera is stamped by the host
 
 
 def test_the_loader_gives_the_tensors_of_the_dataset(drive: Path) -> None:

@@ -74,7 +74,7 @@ class AlignedDataset:
             residuals[name] = np.array([residual if found else NO_RESIDUAL], np.int64)
         return Clip(
             id=i, recording=recording, number=row, start_ns=time, end_ns=time, values=values, times=times,
-            residuals=residuals,
+            residuals=residuals, mixed_clocks=pairs.mixed_clocks,
         )  # fmt: skip
 
     def chunks(self) -> list[NDArray[np.int64]]:

@@ -1,25 +1,26 @@
-"""Chunks: neighbouring windows that one read brings, kept while a loader walks through them."""
+"""Chunks: neighbouring windows that a loader walks through together; small ones by one read, large ones one by one."""
 
 from __future__ import annotations
 
 import threading
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Sequence
+from functools import cached_property
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trainload.datasets.memory import ReusedMemory
 from trainload.formats.hyperframe import ALIGNMENT
-from trainload.loading.buffers import first_idle
 from trainload.reading.hyperframe import HyperframeReader
 from trainload.reading.runs import Stretches
 from trainload.reading.window import Window
-from trainload.storage.aligned import aligned_buffer
 from trainload.storage.source import Source
 
 CHUNK_BYTES = 8 << 20  # of windows per read; one larger window is a chunk of its own
-SMALL_BYTES = 1 << 20  # below, fresh memory costs too little to be worth a pool
-
+LARGE_BYTES = 1 << 20  # of wanted frames per window: a read of their own is long enough
 
 ChunkKey = tuple[int, int]  # recording, number of the chunk
 
@@ -27,16 +28,19 @@ ChunkKey = tuple[int, int]  # recording, number of the chunk
 class ChunkStore:
     """Windows by number, out of the `held` chunks that were asked for last. Safe for many threads.
 
-    streams: that are read. held: 0 reads every window by itself. Stored bytes are held, never what frames unpack to.
+    streams: that are read. held: 0 reads every window by itself. in_use: chunks' worth of memory that frames in use may
+    keep and that is used again after them. Stored bytes are held, never what frames unpack to.
     """
 
-    def __init__(self, recordings: Sequence[HyperframeReader], streams: Sequence[str], held: int) -> None:
+    def __init__(self, recordings: Sequence[HyperframeReader], streams: Sequence[str], held: int, in_use: int) -> None:
         self.held = held
+        self.in_use = in_use
         self._recordings = recordings
         self._streams = frozenset(streams)
-        self._memory = ChunkMemory(2 * held)
         self._chunks: OrderedDict[ChunkKey, _Chunk] = OrderedDict()
         self._bounds: dict[int, NDArray[np.int64]] = {}
+        self._starts: dict[int, list[int]] = {}  # the same as numbers, for one window at a time
+        self._large: dict[int, bool] = {}
         self._lock = threading.Lock()
         self._after: dict[ChunkKey, ChunkKey] = {}
 
@@ -45,24 +49,65 @@ class ChunkStore:
         """Memory for chunks when all are full: what is held, and as many buffers that frames in use may keep."""
         extents = [file.windows.extent_size for drive in self._recordings for file in drive.files]
         largest = max((int(sizes.max(initial=0)) for sizes in extents), default=0)
-        return 2 * self.held * max(CHUNK_BYTES, largest)
+        return (self.held + self.in_use) * max(CHUNK_BYTES, largest)
+
+    @cached_property
+    def _memory(self) -> ChunkMemory:
+        count = self.held + self.in_use
+        return ChunkMemory(count, self.size_bytes // max(1, count))
+
+    @cached_property
+    def _wanted(self) -> list[tuple[str, ...] | None]:
+        """Of each recording, the streams to read; None for all: then windows come whole, by one read, gaps and all."""
+        every = [drive.streams.keys() for drive in self._recordings]
+        return [None if self._streams >= streams else tuple(self._streams & streams) for streams in every]
 
     def window(self, recording: int, k: int) -> Window:
         """Window `k`; its chunk is read by whoever asks first, others wait for that read. FormatError, OSError."""
         if not self.held:
-            return self._recordings[recording].window(k, self._wanted(recording))
-        bounds = self.bounds(recording)
-        number = int(np.searchsorted(bounds, k, side="right")) - 1
-        first = int(bounds[number])
+            return self._read(recording, k, k + 1)[0]
+        first, end, number = self._span(recording, k)
         chunk = self._chunk(recording, number)
         with chunk.lock:
             if chunk.windows is None:
-                windows = self._recordings[recording].windows
-                self._announce(self._after.get((recording, number)))
-                chunk.windows = windows.read(
-                    first, int(bounds[number + 1]), self._wanted(recording), into=self._memory.read
-                )
+                self._announce_after(recording, number)
+                chunk.windows = self._read(recording, first, end)
             return chunk.windows[k - first]
+
+    def window_once(self, recording: int, k: int) -> Window:
+        """Window `k` for a caller that asks for it once an epoch: a large one by a read of its own, just in time.
+
+        Its bytes are then still in the processor's cache when they are checked and copied, and memory is needed for
+        windows in use alone; the disk has heard of the whole chunk a group earlier.
+        """
+        if not self.held or not self._is_large(recording):
+            return self.window(recording, k)
+        self._announce_after(recording, self._span(recording, k)[2])
+        return self._read(recording, k, k + 1)[0]
+
+    def _read(self, recording: int, first: int, end: int) -> list[Window]:
+        windows = self._recordings[recording].windows
+        return windows.read(first, end, self._wanted[recording], into=self._memory.read)
+
+    def _span(self, recording: int, k: int) -> tuple[int, int, int]:
+        """First window, end and number of the chunk that window `k` lies in."""
+        starts = self._starts.get(recording)
+        if starts is None:
+            starts = self._starts[recording] = self.bounds(recording).tolist()
+        number = bisect_right(starts, k) - 1
+        return starts[number], starts[number + 1], number
+
+    def _is_large(self, recording: int) -> bool:
+        """True where the frames that are read of a window have LARGE_BYTES, on average."""
+        if recording not in self._large:
+            windows = len(self._recordings[recording].windows)
+            self._large[recording] = self.stored_bytes(recording) >= LARGE_BYTES * windows
+        return self._large[recording]
+
+    def stored_bytes(self, recording: int) -> int:
+        """Bytes in the file of all frames of the streams that are read."""
+        drive = self._recordings[recording]
+        return sum(int(drive.sizes(name).sum(dtype=np.int64)) for name in self._streams & drive.streams.keys())
 
     def bounds(self, recording: int) -> NDArray[np.int64]:
         """First window of every chunk, closed by the number of windows: int64 [chunks + 1]."""
@@ -74,16 +119,13 @@ class ChunkStore:
         """The chunks in the order in which they will be asked for: with each one read, the one `ahead` is announced."""
         self._after = dict(zip(order, order[ahead:]))
 
-    def _announce(self, key: ChunkKey | None) -> None:
+    def _announce_after(self, recording: int, number: int) -> None:
+        """Tell the system once which chunk comes a group after this one."""
+        key = self._after.pop((recording, number), None)
         if key is not None:
             recording, number = key
             first, end = self.bounds(recording)[number : number + 2].tolist()
             self._recordings[recording].windows.will_need(first, end)
-
-    def _wanted(self, recording: int) -> tuple[str, ...] | None:
-        """The streams to read, None for all of them: then windows come whole, by one read, gaps and all."""
-        streams = self._recordings[recording].streams
-        return None if self._streams >= streams.keys() else tuple(self._streams & streams.keys())
 
     def _chunk(self, recording: int, number: int) -> _Chunk:
         with self._lock:
@@ -95,36 +137,22 @@ class ChunkStore:
 
 
 class ChunkMemory:
-    """Buffers of CHUNK_BYTES, each used again once nobody holds it or a view of it. Safe for many threads.
+    """Where reads of windows go: memory that is used again once nobody holds a frame of it. Safe for many threads.
 
-    Fresh memory is cleared page by page, which costs as much as reading into it from the page cache. kept: how many
-    buffers stay for use again; what is larger than one, or small, is fresh.
+    kept: how many buffers of chunk_bytes, or as much in smaller ones, stay for use again.
     """
 
-    def __init__(self, kept: int) -> None:
-        self._kept = kept
-        self._owners: list[NDArray[np.uint8]] = []
-        self._lock = threading.Lock()
+    def __init__(self, kept: int, chunk_bytes: int = CHUNK_BYTES) -> None:
+        self._memory = ReusedMemory(kept * chunk_bytes)
 
     def read(self, source: Source, stretches: Stretches) -> list[memoryview]:
         """The bytes of each stretch at a multiple of 64, all in one buffer: a frame kept is a buffer kept."""
-        places = np.cumsum([0, *(-(-(end - start) // ALIGNMENT) * ALIGNMENT for start, end in stretches)]).tolist()
-        whole = self._take(places[-1])
+        places = list(accumulate((-(-(end - start) // ALIGNMENT) * ALIGNMENT for start, end in stretches), initial=0))
+        whole = self._memory.take(places[-1]).data
         parts = [whole[at : at + end - start] for at, (start, end) in zip(places, stretches)]
         for part, (start, _) in zip(parts, stretches):
             source.readinto_at(start, part)
         return parts
-
-    def _take(self, size: int) -> memoryview:
-        if not SMALL_BYTES <= size <= CHUNK_BYTES:
-            return aligned_buffer(size)
-        with self._lock:
-            owner = first_idle(self._owners)
-            if owner is None:
-                owner = np.asarray(aligned_buffer(CHUNK_BYTES))  # its views hold it, not what lies behind it
-                if len(self._owners) < self._kept:
-                    self._owners.append(owner)
-            return owner[:size].data
 
 
 def chunk_bounds(drive: HyperframeReader) -> NDArray[np.int64]:

@@ -20,6 +20,7 @@ class Clip:
     records as numbers (n, c), opaque payloads uint8 (n,). times: int64 [T] acquisition times, NO_TIME where missing.
     residuals: int64 [T], time minus the time that was asked for (0 in windows), NO_RESIDUAL where missing.
     id: place in the dataset. recording: number of the recording. number: window, first step or pair within it.
+    mixed_clocks: host-stamped and hardware-stamped streams meet here, so times and residuals are not the true ones.
     """
 
     id: int
@@ -30,3 +31,4 @@ class Clip:
     values: dict[str, list[NDArray[Any] | None]]
     times: dict[str, NDArray[np.int64]]
     residuals: dict[str, NDArray[np.int64]]
+    mixed_clocks: bool = False

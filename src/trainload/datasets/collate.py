@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,19 +11,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainload.datasets.clip import NO_RESIDUAL, NO_TIME, Clip
+from trainload.datasets.memory import ReusedMemory
 from trainload.errors import UsageError
 
 Values = NDArray[Any] | list[list[NDArray[Any] | None]]
+VARY = ("pad", "list", "views")
 
 
 @dataclass(frozen=True, slots=True)
 class ClipBatch:
     """B clips. Per stream, with T the most frames that one of them has:
 
-    values: (B, T, ...) zeros where a frame is missing, or a list of B lists where shapes vary too much to be padded.
+    values: (B, T, ...) zeros where a frame is missing, or a list of B lists of read-only frames (see `collate`).
     masks: bool (B, T), True where there is a frame. lengths: int64 (B, T) rows of each frame, for values padded along
     the first axis of a frame (point clouds); absent elsewhere. times, residuals: int64 (B, T) ns, NO_TIME and
-    NO_RESIDUAL where missing. ids, recordings, start_ns: int64 (B,). A squeezed batch (one frame per stream) has no T.
+    NO_RESIDUAL where missing. ids, recordings, start_ns: int64 (B,). mixed_clocks: bool (B,), as in the clips. A
+    squeezed batch (one frame per stream) has no T.
     """
 
     values: dict[str, Values]
@@ -33,27 +37,41 @@ class ClipBatch:
     ids: NDArray[np.int64]
     recordings: NDArray[np.int64]
     start_ns: NDArray[np.int64]
+    mixed_clocks: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.ids)
 
+    @property
+    def stacked_bytes(self) -> int:
+        """Bytes of all values that were copied into one array."""
+        return sum(values.nbytes for values in self.values.values() if isinstance(values, np.ndarray))
 
-def collate(clips: Sequence[Clip], *, vary: str = "pad", squeeze: bool = False) -> ClipBatch:
-    """One batch of clips. vary: "pad" or "list" frames whose first axis differs. squeeze: drop the axis of frames."""
-    if vary not in ("pad", "list"):
-        raise UsageError(f'vary is "pad" or "list", not {vary!r}')
+
+def collate(
+    clips: Sequence[Clip], *, vary: str = "pad", squeeze: bool = False, memory: ReusedMemory | None = None
+) -> ClipBatch:
+    """One batch of clips. squeeze: drop the axis of frames.
+
+    vary: "pad" or "list" frames whose first axis differs; where shapes agree they are stacked. "views" stacks nothing:
+    every stream is a list of B lists of the clips' own arrays, which are read-only, and nothing is copied.
+    memory: where stacked values come from; left out, each has its own.
+    """
+    if vary not in VARY:
+        raise UsageError(f"vary is {vary!r}; give one of {', '.join(VARY)}")
     streams = tuple(dict.fromkeys(name for clip in clips for name in clip.values))
     batch = ClipBatch(
         {}, {}, {}, {}, {}, ids=np.array([clip.id for clip in clips], np.int64),
         recordings=np.array([clip.recording for clip in clips], np.int64),
         start_ns=np.array([clip.start_ns for clip in clips], np.int64),
+        mixed_clocks=np.array([clip.mixed_clocks for clip in clips], np.bool_),
     )  # fmt: skip
     for name in streams:
         rows = [clip.values.get(name, []) for clip in clips]
         width = max(map(len, rows))
         if squeeze and width > 1:
             raise UsageError(f"squeeze asks for one frame per stream, and {name!r} has up to {width}")
-        values, lengths = _stack(rows, width, vary)
+        values, lengths = _stack(rows, width, vary, memory)
         columns: dict[str, NDArray[Any]] = {
             "masks": _table([[value is not None for value in row] for row in rows], width, False),
             "times": _table([clip.times.get(name, ()) for clip in clips], width, NO_TIME),
@@ -74,24 +92,43 @@ def _table(rows: Sequence[Any], width: int, blank: Any) -> NDArray[Any]:
     return table
 
 
-def _stack(rows: Sequence[list[NDArray[Any] | None]], width: int, vary: str) -> tuple[Values, NDArray[np.int64] | None]:
+def _stack(
+    rows: Sequence[list[NDArray[Any] | None]], width: int, vary: str, memory: ReusedMemory | None
+) -> tuple[Values, NDArray[np.int64] | None]:
     """(values, lengths): the frames of all clips in one array where their shapes allow it."""
     present = [value for row in rows for value in row if value is not None]
     shapes = {value.shape for value in present}
+    if vary == "views":
+        return [list(row) for row in rows], None
     if not shapes:
         return np.zeros((len(rows), width)), None
-    dtype = present[0].dtype
     tails = {(len(shape), shape[1:]) for shape in shapes}
     if len(shapes) > 1 and (vary == "list" or len(tails) > 1 or not present[0].ndim):
         return [list(row) for row in rows], None
     shape = next(iter(shapes)) if len(shapes) == 1 else (max(s[0] for s in shapes), *next(iter(shapes))[1:])
-    full = len(shapes) == 1 and len(present) == len(rows) * width  # then every number is written below
-    values = (np.empty if full else np.zeros)((len(rows), width, *shape), dtype)
+    values = _empty((len(rows), width, *shape), present[0].dtype, memory)
     lengths = np.zeros((len(rows), width), np.int64)
     for n, row in enumerate(rows):
+        values[n, len(row) :] = np.zeros((), values.dtype)
         for t, value in enumerate(row):
-            if value is not None:
-                rows_here = (slice(len(value)),) if value.ndim else ()
-                values[(n, t, *rows_here)] = value
-                lengths[n, t] = len(value) if value.ndim else 1
+            lengths[n, t] = _write(values[n, t, ...], value)
     return values, lengths if len(shapes) > 1 else None
+
+
+def _write(place: NDArray[Any], value: NDArray[Any] | None) -> int:
+    """Fill the place of one frame, zeros behind its last row; how many rows it has."""
+    if value is None:
+        place[...] = np.zeros((), place.dtype)
+        return 0
+    if not value.ndim:
+        place[...] = value
+        return 1
+    place[: len(value)] = value
+    place[len(value) :] = np.zeros((), place.dtype)
+    return len(value)
+
+
+def _empty(shape: tuple[int, ...], dtype: np.dtype[Any], memory: ReusedMemory | None) -> NDArray[Any]:
+    if memory is None or dtype.hasobject:
+        return np.empty(shape, dtype)
+    return memory.take(math.prod(shape) * dtype.itemsize).view(dtype).reshape(shape)

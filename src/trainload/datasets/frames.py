@@ -15,25 +15,29 @@ from trainload.reading.frame import Frame
 from trainload.reading.hyperframe import HyperframeReader
 from trainload.reading.window import Window
 
+IN_USE = 4  # chunks' worth of memory that reads of single windows use again
+
 
 class FrameStore:
     """The frames of several recordings by position or by window, as arrays that nobody may write to. For many threads.
 
     streams: that will be asked for. chunks: how many chunks of neighbouring windows (chunks.py) are kept in memory;
-    0 reads just what is asked for. A loader that walks groups of chunks sets it.
+    0 reads just what is asked for. A loader that walks groups of chunks sets it. in_use: chunks' worth of memory for
+    frames in use.
     """
 
     def __init__(
-        self, recordings: Sequence[HyperframeReader], streams: Sequence[str], cache: FrameCache, chunks: int = 0
-    ) -> None:
+        self, recordings: Sequence[HyperframeReader], streams: Sequence[str], cache: FrameCache, chunks: int = 0,
+        in_use: int = IN_USE,
+    ) -> None:  # fmt: skip
         self.recordings = recordings
         self.streams = tuple(streams)
         self.cache = cache
-        self.chunks = ChunkStore(recordings, self.streams, chunks)
+        self.chunks = ChunkStore(recordings, self.streams, chunks, in_use)
 
-    def with_chunks(self, chunks: int) -> FrameStore:
+    def with_chunks(self, chunks: int, in_use: int = IN_USE) -> FrameStore:
         """The same frames through another number of chunks; the cache is shared."""
-        return FrameStore(self.recordings, self.streams, self.cache, chunks)
+        return FrameStore(self.recordings, self.streams, self.cache, chunks, in_use)
 
     def chunk_of_times(self, recording: int, times: NDArray[np.int64]) -> NDArray[np.int64]:
         """The chunk in which each time lies: int64 [n]."""
@@ -46,6 +50,8 @@ class FrameStore:
 
         A window whose frames are all in the cache is not read, a frame in the cache is not unpacked.
         """
+        if not self.cache.limit_bytes:
+            return self._uncached(self.chunks.window_once(recording, k))
         found: list[tuple[str, int, NDArray[Any]]] = []
         window: Window | None = None
         for stream, rows in self.recordings[recording].windows.entries(k, self.streams).items():
@@ -54,9 +60,17 @@ class FrameStore:
                 key = (recording, stream, number, time)
                 value = self._cached(key)
                 if value is None:
-                    window = window or self.chunks.window(recording, k)
+                    window = window or self.chunks.window_once(recording, k)
                     value = self._decode(window.frame(stream, n), key)
                 found.append((stream, time, value))
+        return found
+
+    def _uncached(self, window: Window) -> list[tuple[str, int, NDArray[Any]]]:
+        found = []
+        for stream in window:
+            for n in range(window.count(stream)):
+                frame = window.frame(stream, n)
+                found.append((stream, frame.timestamp_ns, _shared(frame_value(frame))))
         return found
 
     def value(self, recording: int, stream: str, position: int) -> NDArray[Any]:
@@ -74,8 +88,7 @@ class FrameStore:
         return self.cache.get(key) if self.cache.limit_bytes else None
 
     def _decode(self, frame: Frame, key: FrameKey) -> NDArray[Any]:
-        value = frame_value(frame)
-        value.flags.writeable = False  # the cache, or a later sample, gives the same memory again
+        value = _shared(frame_value(frame))
         if self.cache.limit_bytes:
             self.cache.put(key, value)
         return value
@@ -92,7 +105,13 @@ class FrameStore:
         return self.chunks.window(recording, k).frame(stream, int(found[0])) if len(found) else None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"recordings": self.recordings, "streams": self.streams, "cache": self.cache, "chunks": self.chunks.held}
+        return {"recordings": self.recordings, "streams": self.streams, "cache": self.cache,
+                "chunks": self.chunks.held, "in_use": self.chunks.in_use}  # fmt: skip
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         FrameStore.__init__(self, **state)
+
+
+def _shared(value: NDArray[Any]) -> NDArray[Any]:
+    value.flags.writeable = False  # the cache, or a later sample, gives the same memory again
+    return value

@@ -15,6 +15,7 @@ from trainload.datasets.chunks import ChunkKey
 from trainload.datasets.clip import Clip
 from trainload.datasets.collate import ClipBatch, collate
 from trainload.datasets.frames import FrameStore
+from trainload.datasets.memory import ReusedMemory
 from trainload.errors import UsageError
 from trainload.loading.cpus import usable_cpus
 from trainload.loading.iterator import BatchIterator
@@ -47,8 +48,8 @@ class HyperframeLoader:
     samples shuffled inside `group_chunks` of them, each chunk read by one read of about 8 MB; once, but for clips that
     reach into the next chunk), "full" (over all, single reads), "none". seed: of the order. workers: threads that read
     and decode; left out: usable cores. prefetch: batches in the making. last, rank, world_size: as ImageLoader.
-    vary: as `collate`. batch_op: any callable, per ClipBatch, on the worker. Raises what a frame raises (FormatError,
-    SampleError), at its batch.
+    vary: as `collate`; memory of a batch is used again once nobody holds any part of it. batch_op: any callable, per
+    ClipBatch, on the worker. Raises what a frame raises (FormatError, SampleError), at its batch.
     """
 
     def __init__(
@@ -84,9 +85,9 @@ class HyperframeLoader:
         self._cut = Cut(batch_size, *find_rank(rank, world_size), last=cast(Last, last))
         self._first_chunks = _first_chunks(dataset)
         self._chunks = np.concatenate([chunks + first for chunks, first in zip(dataset.chunks(), self._first_chunks)])
-        chunks_held = 0 if shuffle == "full" else group_chunks + self.workers
-        self._store = dataset.store.with_chunks(chunks_held)
-        self._decoder = _ClipDecoder(dataset, self._store, vary, batch_op)
+        chunks = group_chunks + self.workers
+        self._store = dataset.store.with_chunks(0 if shuffle == "full" else chunks, chunks)
+        self._decoder = _ClipDecoder(dataset, self._store, vary, batch_op, prefetch + 2)
         self._progress = Progress()
 
     def __len__(self) -> int:
@@ -128,7 +129,7 @@ class HyperframeLoader:
         """The buffers, in bytes. The batches in the making come on top: prefetch + 1 of what their clips hold."""
         store, tables = self._store, 8 * 4 * len(self.dataset)
         return MemoryPlan({
-            f"chunks ({store.chunks.held} held, as many in use)": store.chunks.size_bytes,
+            f"chunks ({store.chunks.held} held, {store.chunks.in_use} in use)": store.chunks.size_bytes,
             "cache of frames": store.cache.limit_bytes, "orders and tables": tables,
         })  # fmt: skip
 
@@ -194,12 +195,16 @@ class _ClipDecoder:
     """Reads and decodes clips on the loader's threads (loading/workers.py: Decoder)."""
 
     def __init__(
-        self, dataset: ClipDataset, store: FrameStore, vary: str, batch_op: Callable[[ClipBatch], Any] | None
-    ) -> None:
+        self, dataset: ClipDataset, store: FrameStore, vary: str, batch_op: Callable[[ClipBatch], Any] | None,
+        batches: int,
+    ) -> None:  # fmt: skip
+        """batches: how many there are at once, in the making and in use: so much memory is kept for later ones."""
         self._dataset = dataset
         self._store = store
         self._vary = vary
         self._batch_op = batch_op
+        self._batches = batches
+        self._memory = ReusedMemory(0)
 
     def new_scratch(self) -> None:
         return None
@@ -209,7 +214,9 @@ class _ClipDecoder:
             job.images[n] = self._dataset.read(int(job.ids[n]), self._store)
 
     def finish(self, job: BatchJob) -> None:
-        batch = collate(list(job.images), vary=self._vary, squeeze=self._dataset.squeeze)
+        batch = collate(list(job.images), vary=self._vary, squeeze=self._dataset.squeeze, memory=self._memory)
+        job.images = job.images[:0]  # what is copied may be read into again, while the batch waits for its turn
+        self._memory.allow(self._batches * batch.stacked_bytes)
         job.output = (batch if self._batch_op is None else self._batch_op(batch),)
 
 

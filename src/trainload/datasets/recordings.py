@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from trainload.aligning.clock import check_clocks
+from trainload.aligning.recording import RecordingTimes
 from trainload.errors import UsageError
 from trainload.reading.hyperframe import HyperframeReader
 from trainload.reading.parts import SUFFIX
@@ -48,6 +50,11 @@ def common_streams(recordings: Sequence[HyperframeReader], streams: Sequence[str
             if name not in drive:
                 raise UsageError(f"no stream {name!r}; the recording has {', '.join(drive.streams)}: {drive.path}")
     return tuple(streams)
+
+
+def mixes_clocks(drive: HyperframeReader, streams: Sequence[str]) -> bool:
+    """True where some of these streams are host-stamped and others hardware-stamped: their times do not compare."""
+    return check_clocks(RecordingTimes(drive), streams, allow_host=True)
 
 
 def tagged(

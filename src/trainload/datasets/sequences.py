@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from trainload.datasets.cache import FrameCache
 from trainload.datasets.clip import NO_RESIDUAL, NO_TIME, Clip
 from trainload.datasets.frames import FrameStore
-from trainload.datasets.recordings import Drives, common_streams, open_recordings, tagged
+from trainload.datasets.recordings import Drives, common_streams, mixes_clocks, open_recordings, tagged
 from trainload.datasets.steps import nearest_positions, packed_samples
 from trainload.errors import UsageError
 from trainload.formats.durations import duration_ns
@@ -54,6 +54,7 @@ class SequenceDataset:
         counts = dict.fromkeys(self.streams, self.duration_ns // step_ns) | dict(frames_per_stream or {})
         self.steps = {name: _steps(self.duration_ns, step_ns, counts[name], name, frames_per_stream or {})
                       for name in self.streams}  # fmt: skip
+        self._mixed = [mixes_clocks(drive, self.streams) for drive in recordings]
         self.store = FrameStore(recordings, self.streams, FrameCache(cache_bytes))
         self._packed = [{name: packed_samples(drive, name) for name in self.streams} for drive in recordings]
         kept = [self._starts(n, stride_ns, complete, tags) for n in range(len(recordings))]
@@ -86,7 +87,7 @@ class SequenceDataset:
             residuals[name] = np.where(missing, NO_RESIDUAL, residual)
         return Clip(
             id=i, recording=recording, number=i, start_ns=start, end_ns=start + self.duration_ns, values=values,
-            times=times, residuals=residuals,
+            times=times, residuals=residuals, mixed_clocks=self._mixed[recording],
         )  # fmt: skip
 
     def chunks(self) -> list[NDArray[np.int64]]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from trainload.datasets.cache import FrameCache
 from trainload.datasets.clip import Clip
 from trainload.datasets.frames import FrameStore
-from trainload.datasets.recordings import Drives, common_streams, open_recordings, tagged
+from trainload.datasets.recordings import Drives, common_streams, mixes_clocks, open_recordings, tagged
 from trainload.reading.hyperframe import HyperframeReader
 
 
@@ -37,6 +37,7 @@ class WindowDataset:
         recordings = open_recordings(drives)
         self.streams = common_streams(recordings, streams)
         common_streams(recordings, tuple(require or ()))
+        self._mixed = [mixes_clocks(drive, self.streams) for drive in recordings]
         self.store = FrameStore(recordings, self.streams, FrameCache(cache_bytes))
         kept = [_windows_kept(drive, require or {}, tags) for drive in recordings]
         self.recording_of = np.repeat(np.arange(len(kept), dtype=np.int32), [len(some) for some in kept])
@@ -63,6 +64,7 @@ class WindowDataset:
             id=i, recording=recording, number=k, start_ns=int(windows.starts[k]), end_ns=int(windows.ends[k]),
             values=values, times={name: np.array(some, np.int64) for name, some in times.items()},
             residuals={name: np.zeros(len(some), np.int64) for name, some in times.items()},
+            mixed_clocks=self._mixed[recording],
         )  # fmt: skip
 
     def chunks(self) -> list[NDArray[np.int64]]:

@@ -30,6 +30,7 @@ class TensorBatch:
     ids: torch.Tensor
     recordings: torch.Tensor
     start_ns: torch.Tensor
+    mixed_clocks: torch.Tensor
 
     def __len__(self) -> int:
         return len(self.ids)
