@@ -95,7 +95,7 @@ def rewrite(
         part.abort()
         raise
     payload = int(table.entries["byte_size"].sum(dtype=np.int64))
-    return RewriteSummary(os.fspath(path), len(streams), len(table.times), len(windows), payload, part.size, duplicates)
+    return RewriteSummary(os.fspath(path), len(streams), len(table.times), windows, payload, part.size, duplicates)
 
 
 def unknown_sections(files: Sequence[HyperframeFile]) -> list[Section]:

@@ -17,6 +17,10 @@ from trainload.formats.fields import Checker
 from trainload.formats.hyperframe import LATE, MAX_STREAMS, MAX_TIMESTAMP_NS, Index
 
 _HEAD = struct.Struct("<II")  # windows, streams
+PART_TYPES = {
+    "start_ns": "<u8", "end_ns": "<u8", "extent_offset": "<u8", "extent_size": "<u8", "stream_ids": "<u2",
+    "first": "<u4", "count": "<u4",
+}  # fmt: skip
 
 
 def window_starts(timestamps_ns: NDArray[np.int64], window_ns: int) -> NDArray[np.int64]:
@@ -58,13 +62,11 @@ class WindowTable:
 
     def to_bytes(self) -> bytes:
         """u32 w, u32 s; then start, end, extent offset, extent size (u64[w] each); u16[s]; first, count (u32[w, s])."""
-        columns = [np.ascontiguousarray(column, "<u8").tobytes() for column in self._columns()]
-        tables = [np.ascontiguousarray(table, "<u4").tobytes() for table in (self.first, self.count)]
-        ids = np.ascontiguousarray(self.stream_ids, "<u2").tobytes()
-        return b"".join((_HEAD.pack(len(self.start_ns), len(self.stream_ids)), *columns, ids, *tables))
+        return b"".join((table_head(len(self.start_ns), len(self.stream_ids)), *self.parts_to_bytes().values()))
 
-    def _columns(self) -> tuple[NDArray[np.int64], ...]:
-        return self.start_ns, self.end_ns, self.extent_offset, self.extent_size
+    def parts_to_bytes(self) -> dict[str, bytes]:
+        """What follows the head, in file order: each field as bytes."""
+        return {name: np.ascontiguousarray(getattr(self, name), code).tobytes() for name, code in PART_TYPES.items()}
 
     @staticmethod
     def from_bytes(body: bytes, *, frame_count: int, file_size: int, path: str = "") -> WindowTable:
@@ -101,6 +103,11 @@ def _check_table(table: WindowTable, check: Checker, frame_count: int, file_size
     ):
         check.require(bool(good), "the window table must agree with the file", field="section WNDW", offset=None,
                       found="a table that does not", expected=what)  # fmt: skip
+
+
+def table_head(windows: int, streams: int) -> bytes:
+    """The first 8 bytes of section WNDW."""
+    return _HEAD.pack(windows, streams)
 
 
 def window_table(index: Index, window_ns: int) -> WindowTable:

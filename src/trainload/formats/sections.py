@@ -21,8 +21,13 @@ def sections_to_bytes(sections: Iterable[tuple[bytes, bytes]]) -> bytes:
     """The section list as bytes, in the given order. A tag is 4 bytes of ASCII."""
     parts = []
     for tag, body in sections:
-        parts += [_HEAD.pack(tag, len(body), isal_zlib.crc32(body)), body]
+        parts += [section_head_to_bytes(tag, len(body), isal_zlib.crc32(body)), body]
     return b"".join(parts)
+
+
+def section_head_to_bytes(tag: bytes, size: int, crc: int) -> bytes:
+    """The HEAD_BYTES before a body of that size and CRC-32, for a writer that never holds it whole."""
+    return _HEAD.pack(tag, size, crc)
 
 
 def section_head_from_bytes(head: bytes, *, room: int, path: str, offset: int) -> tuple[bytes, int]:

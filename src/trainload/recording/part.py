@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 from isal import isal_zlib
 
 from trainload.errors import UsageError
@@ -29,9 +28,10 @@ from trainload.formats.hyperframe_records import (
     record_to_bytes,
 )
 from trainload.formats.hyperframe_streams import StreamInfo, streams_to_bytes
-from trainload.formats.hyperframe_windows import WindowTable, window_table
 from trainload.formats.limits import MAX_SECTION_BYTES
-from trainload.formats.sections import sections_to_bytes
+from trainload.recording.index_runs import IndexRuns
+from trainload.recording.index_tables import IndexTables
+from trainload.recording.tail import Tail
 from trainload.storage.atomic import AtomicFile, sync_folder
 
 MAX_FRAMES = MAX_SECTION_BYTES // 8
@@ -39,6 +39,8 @@ STREAM_TABLE_EVERY = 64  # windows: one damaged record must not take every strea
 _ZEROS = [bytes(count) for count in range(hfrm.ALIGNMENT)]
 _crc32 = isal_zlib.crc32
 _pack_entry = hfrm.INDEX_ENTRY.pack
+
+_SIDE_TAGS = {"receive_ns": sections.TAG_RECEIVE_TIMES, "duration_ns": sections.TAG_DURATIONS}
 
 OpenFile = Callable[[Path], AtomicFile]
 
@@ -95,8 +97,7 @@ class Part:
         self._drops_changed = False
         self._kept: list[Section] = []
         self._flags = 0
-        self._rows: list[bytes] = []  # index entries, one bytes object for each window
-        self._side: dict[bytes, list[bytes]] = {}  # RECV and DURA, likewise
+        self._index = IndexRuns(self.path.parent)
         self._file = open_file(self.path)
         try:
             self._file.write_at(0, self._header(finalized=False).to_bytes())
@@ -138,13 +139,15 @@ class Part:
             place += size + pad
             flags |= frame_flags
         head = RecordHead(self.file_id, self.windows, start_ns, end_ns, place - self.size, len(frames), len(side_bytes))
-        buffers[0] = record_to_bytes(head, rows, side_bytes)
+        entries = b"".join(rows)
+        buffers[0] = record_to_bytes(head, (entries,), side_bytes)
         try:
+            self._index.make_room()
             self._append(buffers, place)
         except OSError as error:
             raise self.with_safe(error) from error
-        self._rows.append(b"".join(rows))
-        self._keep_side(side, len(frames))
+        given = dict(side)
+        self._index.add(entries, *(given.get(tag, b"") for tag in _SIDE_TAGS.values()))
         self._flags |= hfrm.COMPRESSED if flags & hfrm.CODEC_MASK else 0
         self._streams_changed = self._drops_changed = False
         if self.windows == 0:
@@ -165,20 +168,21 @@ class Part:
             self.synced_windows = self.windows
         return self.synced_windows
 
-    def finalize(self) -> WindowTable:
+    def finalize(self) -> int:
         """Write the end record, index and sections, sync, the header, sync, rename, sync the folder.
 
-        The windows of the finished file. After an OSError the .tmp file stays, for `trainload recover`.
+        The number of windows in the finished file. After an OSError the .tmp file stays, for `trainload recover`.
         """
         try:
-            header, table = self._write_index()
+            header, windows = self._write_index()
             self._file.sync()
             self._file.write_at(0, header.to_bytes())
             self._file.commit()
         except OSError as error:
-            self._file.abort()
+            self.detach()
             raise self.with_safe(error) from error
-        return table
+        self._index.close()
+        return windows
 
     def abort(self) -> None:
         """Close and remove the .tmp file."""
@@ -188,6 +192,7 @@ class Part:
     def detach(self) -> None:
         """Close, and leave the .tmp file as it is."""
         self._file.abort()
+        self._index.close()
 
     def with_safe(self, error: OSError) -> OSError:
         """The same error, with what is safe in the unfinished file added to its text."""
@@ -231,14 +236,6 @@ class Part:
             found.append((sections.TAG_DURATIONS, struct.pack(f"<{len(frames)}I", *duration)))
         return found
 
-    def _keep_side(self, side: list[Section], count: int) -> None:
-        given = dict(side)
-        for tag, item_size in _SIDE_ITEM_BYTES.items():
-            if tag in given and tag not in self._side:
-                self._side[tag] = [bytes(self.frames * item_size)]
-            if tag in self._side:
-                self._side[tag].append(given.get(tag) or bytes(count * item_size))
-
     def _table_sections(self, *, every: bool = False) -> list[Section]:
         """Stream table and drops where a record should carry them."""
         found: list[Section] = []
@@ -250,29 +247,33 @@ class Part:
             found.append((sections.TAG_META, sections.meta_to_bytes(self.meta)))
         return found
 
-    def _write_index(self) -> tuple[hfrm.HyperframeHeader, WindowTable]:
+    def _write_index(self) -> tuple[hfrm.HyperframeHeader, int]:
+        """Write all that follows the windows; the header that belongs to it, and the number of windows by the rule."""
         tables = self._table_sections(every=True)
-        record = self._end_record(tables)
-        index: hfrm.Index = np.frombuffer(b"".join(self._rows), hfrm.INDEX_DTYPE)
-        order = hfrm.index_order(index)
-        index = index[order]
-        windows = window_table(index, self.window_ns)
-        index_bytes = index.tobytes()
-        side = [
-            (tag, np.frombuffer(b"".join(parts), f"<u{_SIDE_ITEM_BYTES[tag]}")[order].tobytes())
-            for tag, parts in self._side.items()
-        ]
-        section_bytes = sections_to_bytes([*tables, (sections.TAG_WINDOWS, windows.to_bytes()), *side, *self._kept])
-        index_offset = self.size + len(record)
-        end = index_offset + len(index_bytes) + len(section_bytes)
-        self._append([record, index_bytes, section_bytes], end)
+        tail = Tail(self._file, self.size)
+        with IndexTables(self.path.parent, self._index, self.window_ns) as found:
+            try:
+                tail.write([self._end_record(tables)])
+                index_offset = tail.end
+                index_crc = tail.write(found.columns["entry"].chunks())
+                sections_offset = tail.end
+                for tag, body in tables:
+                    tail.write_section(tag, [body])
+                tail.write_section(sections.TAG_WINDOWS, found.window_table())
+                for name in self._index.side:
+                    tail.write_section(_SIDE_TAGS[name], found.columns[name].chunks())
+                for tag, body in self._kept:
+                    tail.write_section(tag, [body])
+            except OSError:
+                self._cut_back()
+                raise
+        self.size = tail.end
         return self._header(
-            finalized=True, frame_count=len(index), stream_count=len(self._streams), index_offset=index_offset,
-            index_size=len(index_bytes), index_crc=_crc32(index_bytes), sections_size=len(section_bytes),
-            sections_offset=index_offset + len(index_bytes),
-            time_window_start_ns=int(windows.start_ns[0]) if len(windows) else 0,
-            time_window_end_ns=int(windows.end_ns[-1]) if len(windows) else 0,
-        ), windows  # fmt: skip
+            finalized=True, frame_count=self.frames, stream_count=len(self._streams), index_offset=index_offset,
+            index_size=sections_offset - index_offset, index_crc=index_crc, sections_offset=sections_offset,
+            sections_size=tail.end - sections_offset, time_window_start_ns=found.start_ns,
+            time_window_end_ns=found.end_ns,
+        ), found.windows  # fmt: skip
 
     def _end_record(self, tables: list[Section]) -> bytes:
         body = record_sections_to_bytes(tables)
@@ -286,9 +287,6 @@ class Part:
         if finalized:
             flags |= hfrm.FINALIZED
         return hfrm.HyperframeHeader(flags=flags, window_ns=self.window_ns, file_id=self.file_id, **fields)
-
-
-_SIDE_ITEM_BYTES = {sections.TAG_RECEIVE_TIMES: 8, sections.TAG_DURATIONS: 4}
 
 
 def _refuse_existing(path: Path, tmp_path: Path) -> None:

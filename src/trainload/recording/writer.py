@@ -227,9 +227,9 @@ class HyperframeWriter:
         part.set_drops(self._since_part(drops))
         self._drops_before_part = {(drop.stream_id, drop.reason): drop for drop in drops}
         self._ended = True
-        table = part.finalize()
+        windows = part.finalize()
         summary = WriteSummary(
-            os.fspath(part.path), part.frames, len(table), self._bytes_in, part.size,
+            os.fspath(part.path), part.frames, windows, self._bytes_in, part.size,
             {stream.info.name: stream.late for stream in self._streams if stream.late}, self._warnings(),
         )  # fmt: skip
         self._bytes_in = 0
