@@ -192,8 +192,8 @@ def test_a_foreign_file_among_splits_is_counted_and_the_others_are_read(tmp_path
     assert "drive_1.bag" in source.damage.reasons[0]
 
 
-def test_bags_that_rosbag2_compressed_are_refused_with_what_to_do(tmp_path):
+def test_bags_compressed_by_a_plugin_are_refused_with_what_to_do(tmp_path):
     (tmp_path / "bag").mkdir()
-    (tmp_path / "bag" / "bag_0.db3.zstd").write_bytes(b"")
+    (tmp_path / "bag" / "bag_0.db3.lz4").write_bytes(b"")
     with pytest.raises(UsageError, match="unpack"):
         open_rosbag2(tmp_path / "bag")

@@ -45,7 +45,8 @@ def import_(
     """Import MCAP, ROS bags and data-set folders without loss; exit 1 where something could not be read."""
     clocks = dict(_pair(text) for text in clock) if clock else None
     options: dict[str, Any] = {"clocks": clocks, "times": times, "log": log, "unit": unit, "clock": stamped_by}
-    opened = open_source(kind, source, **{key: value for key, value in options.items() if value is not None})
+    given = {key: value for key, value in options.items() if value is not None}
+    opened = open_source(kind, source, scratch=out.parent, **given)
     with progress_bar("importing") as progress:
         report = import_recording(
             opened, out, window=window, codec=codec, overwrite=overwrite, resume=resume, progress=progress, kind=kind

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from typing import Any
+from typing import Any, BinaryIO
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -15,6 +15,7 @@ else:
 
     ZSTD_ERROR: type[Exception] = zstandard.ZstdError
 
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _CHUNK_BYTES = 1 << 20
 _MAX_WINDOW_LOG = 27  # 128 MB: what the zstd command itself accepts without a switch
 
@@ -61,3 +62,11 @@ def zstd_stream(data: bytes | memoryview) -> Any:
     if sys.version_info >= (3, 14):
         return zstd.ZstdFile(io.BytesIO(data), options={zstd.DecompressionParameter.window_log_max: _MAX_WINDOW_LOG})
     return zstandard.ZstdDecompressor(max_window_size=1 << _MAX_WINDOW_LOG).stream_reader(data)
+
+
+def zstd_file(file: BinaryIO) -> Any:
+    """A file object that unpacks `file` as it is read, frame after frame; errors as those of zstd_stream."""
+    if sys.version_info >= (3, 14):
+        return zstd.ZstdFile(file, options={zstd.DecompressionParameter.window_log_max: _MAX_WINDOW_LOG})
+    unpacker = zstandard.ZstdDecompressor(max_window_size=1 << _MAX_WINDOW_LOG)
+    return unpacker.stream_reader(file, read_across_frames=True, closefd=False)

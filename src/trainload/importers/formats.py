@@ -24,8 +24,8 @@ FORMATS: dict[str, tuple[str, str]] = {
 }
 
 
-def open_source(kind: str, path: str | Path, **options: Any) -> Source:
-    """The recording at `path`.
+def open_source(kind: str, path: str | Path, *, scratch: str | Path | None = None, **options: Any) -> Source:
+    """The recording at `path`. scratch: the folder for what a compressed log unpacks to, by default the system's.
 
     options: `clocks` (stream to "hardware" or "host") and `times` ("stamp", "log") for MCAP and bags, `log` for
     nuScenes, `unit` and `clock` for a folder. Raises UsageError for an unknown format, an option that the format does
@@ -37,7 +37,10 @@ def open_source(kind: str, path: str | Path, **options: Any) -> Source:
         raise UsageError(f"there is nothing at {path}")
     module, name = FORMATS[kind]
     opener: Callable[..., Source] = getattr(import_module(module), name)
-    unknown = set(options) - set(signature(opener).parameters)
+    accepted = signature(opener).parameters
+    unknown = set(options) - set(accepted)
     if unknown:
         raise UsageError(f"{kind} takes no option {', '.join(sorted(unknown))}")
+    if "scratch" in accepted:
+        options["scratch"] = scratch
     return opener(path, **options)

@@ -2,70 +2,97 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar
 
 from trainload.errors import UsageError
-from trainload.importers.source import Channel, Damage
+from trainload.importers.plain_files import PlainFiles, plain_head
+from trainload.importers.source import Channel, Damage, SourceFrame, SourceStream
 from trainload.importers.topics import TopicStreams
+
+ZSTD_SUFFIX = ".zstd"
 
 
 class LogSource:
-    """The files of one log, and what is kept while they are read; a format adds `survey` and `items`.
+    """The files of one log, and what is kept while they are read; a format adds `survey` and `_read`.
 
-    clocks, times: see TopicStreams. `_before` counts the bytes of the files that were read, `_place` those of the one
-    that is being read.
+    clocks, times: see TopicStreams. scratch: the folder for what a compressed file unpacks to. packed_messages: True
+    where each message is a Zstandard frame. `_before` counts the bytes of the files that were read, `_place` those of
+    the one that is being read.
     """
 
     PATTERN: ClassVar[str]
     MAGIC: ClassVar[bytes]
 
-    def __init__(self, path: str | Path, *, clocks: Mapping[str, str] | None = None, times: str = "stamp") -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        clocks: Mapping[str, str] | None = None,
+        times: str = "stamp",
+        scratch: str | Path | None = None,
+        packed_messages: bool = False,
+    ) -> None:
         self.damage = Damage()
         self.channels: list[Channel] = []
         self.notes: list[str] = []
         self._clocks = clocks
         self._times = times
+        self._packed_messages = packed_messages
         self._paths = log_files(path, self.PATTERN, self.MAGIC, self.damage)
         self._sizes = [file.stat().st_size for file in self._paths]
         self._before = 0
+        self._files = PlainFiles(scratch)
+
+    def items(self) -> Iterator[SourceStream | SourceFrame]:
+        """Every message in the order of the log."""
+        self._before = 0
+        topics = TopicStreams(
+            self.channels, self.damage, self._clocks, times=self._times, packed_messages=self._packed_messages
+        )
+        try:
+            yield from self._read(topics)
+        finally:
+            self._files.close()
+        self.notes += topics.notes()
 
     def progress(self) -> tuple[int, int]:
         """Bytes of the files."""
         return self._before + self._place(), sum(self._sizes)
 
+    def _read(self, topics: TopicStreams) -> Iterator[SourceStream | SourceFrame]:
+        raise NotImplementedError
+
     def _place(self) -> int:
         return 0
-
-    def _topics(self) -> TopicStreams:
-        """For a new pass over the files."""
-        self._before = 0
-        return TopicStreams(self.channels, self.damage, self._clocks, times=self._times)
 
 
 def log_files(path: str | Path, pattern: str, magic: bytes, damage: Damage) -> list[Path]:
     """The file at `path`, or the files of the folder there that begin with `magic`; others count as damage.
 
-    A single file that begins otherwise is for its reader to refuse. Raises UsageError where there is no file.
+    A file may be compressed whole, with `.zstd` after its name. A single file that begins otherwise is for its reader
+    to refuse. Raises UsageError where there is no file.
     """
     found = Path(path)
-    files = [found] if found.is_file() else _in_order(found, pattern)
+    files = [found] if found.is_file() else named_files(found, pattern)
     if not files:
         raise UsageError(f"no {pattern} lies at {found}")
     if len(files) == 1:
         return files
-    good = [file for file in files if _begins_with(file, magic)]
+    good = [file for file in files if plain_head(file, len(magic)) == magic]
     for file in files:
         if file not in good:
             damage.add(f"{file} does not begin as a {pattern} does", size_bytes=file.stat().st_size)
     return good or files[:1]
 
 
-def _in_order(folder: Path, pattern: str) -> list[Path]:
-    return sorted(folder.glob(pattern), key=lambda file: (len(file.name), file.name))
+def named_files(folder: Path, pattern: str) -> list[Path]:
+    """The files of that pattern in the order of their numbers; where one is there plain and compressed, the plain."""
+    plain = list(folder.glob(pattern))
+    packed = [file for file in folder.glob(pattern + ZSTD_SUFFIX) if file.with_suffix("") not in plain]
+    return sorted(plain + packed, key=lambda file: (len(_plain_name(file)), _plain_name(file)))
 
 
-def _begins_with(file: Path, magic: bytes) -> bool:
-    with file.open("rb") as opened:
-        return opened.read(len(magic)) == magic
+def _plain_name(file: Path) -> str:
+    return file.name.removesuffix(ZSTD_SUFFIX)

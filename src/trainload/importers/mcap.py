@@ -6,27 +6,28 @@ import struct
 from collections.abc import Iterator
 
 from trainload.formats.envelopes import RECORD_STREAM
+from trainload.importers.log_bytes import FileBytes
 from trainload.importers.log_source import LogSource
-from trainload.importers.mcap_records import (
+from trainload.importers.mcap_records import RecordReader
+from trainload.importers.mcap_structure import (
     ATTACHMENT,
     CHANNEL,
     MAGIC,
     MESSAGE,
     METADATA,
     SCHEMA,
-    RecordReader,
-    Summary,
-    read_summary,
     text_at,
 )
+from trainload.importers.mcap_summary import Summary, read_summary
 from trainload.importers.source import Channel, Damage, SourceFrame, SourceStream, Span
-from trainload.importers.topics import LogMessage
+from trainload.importers.topics import LogMessage, TopicStreams
 from trainload.storage.file import FileSource
 
 _RECORDS = SourceStream(
     RECORD_STREAM, "attachments", "mcap-record", clock="host", time_source="time of the message before it"
 )
 _MESSAGE_HEAD = struct.Struct("<HIQQ")
+_MAX_WAITING_BYTES = 16 << 20  # of attachments before the first message, whose time they get
 
 
 class McapSource(LogSource):
@@ -39,20 +40,15 @@ class McapSource(LogSource):
         """From the summaries where all files have one, else by one pass over the messages."""
         spans: dict[str, Span] = {}
         for path in self._paths:
-            with FileSource(path) as file:
-                try:
-                    found = _spans_of(read_summary(file))
-                except (ValueError, struct.error):
-                    found = None
-                if found is None:
-                    found = _counted(_File(file, Damage(), []))
+            damage = Damage()
+            with FileSource(self._files.plain(path, damage)) as file:
+                content = _File(file, str(path), damage, [])
+                found = _spans_of(content.summary) or _counted(content)
             for topic, span in found.items():
                 spans[topic] = span.joined(spans.get(topic))
         return spans
 
-    def items(self) -> Iterator[SourceStream | SourceFrame]:
-        """Every message in the order of the log."""
-        topics = self._topics()
+    def _read(self, topics: TopicStreams) -> Iterator[SourceStream | SourceFrame]:
         waiting: list[bytes] = []
         last_ns, announced = -1, False
         for record in self._records():
@@ -61,15 +57,15 @@ class McapSource(LogSource):
                 yield from topics.items(record)
             else:
                 waiting.append(record)
-            if waiting and last_ns >= 0:
+            if waiting and (last_ns >= 0 or sum(map(len, waiting)) > _MAX_WAITING_BYTES):
                 yield from _kept(waiting, last_ns, announced=announced)
                 announced = True
-        yield from _kept(waiting, max(last_ns, 0), announced=announced)
+        yield from _kept(waiting, last_ns, announced=announced)
 
     def _records(self) -> Iterator[LogMessage | bytes]:
         for path, size in zip(self._paths, self._sizes):
-            with FileSource(path) as file:
-                content = _File(file, self.damage, self.channels)
+            with FileSource(self._files.plain(path, self.damage)) as file:
+                content = _File(file, str(path), self.damage, self.channels)
                 self._reader = content.reader
                 yield from content.records()
             self._before, self._reader = self._before + size, None
@@ -79,26 +75,29 @@ class McapSource(LogSource):
 
 
 def _kept(records: list[bytes], time_ns: int, *, announced: bool) -> Iterator[SourceStream | SourceFrame]:
-    """Attachment and metadata records as frames; empties `records`."""
+    """Attachment and metadata records as frames; empties `records`. time_ns: -1 where no message came yet."""
     if records and not announced:
         yield _RECORDS
-    yield from (SourceFrame(RECORD_STREAM, time_ns, record) for record in records)
+    for record in records:
+        own_ns = struct.unpack_from("<Q", record, 1)[0] if record[0] == ATTACHMENT else 0
+        yield SourceFrame(RECORD_STREAM, own_ns if time_ns < 0 else time_ns, record)
     records.clear()
 
 
 class _File:
     """One file of a log: its channel numbers, and its records as LogMessages or as bytes to keep."""
 
-    def __init__(self, file: FileSource, damage: Damage, channels: list[Channel]) -> None:
-        self._path = file.path
+    def __init__(self, file: FileSource, name: str, damage: Damage, channels: list[Channel]) -> None:
+        self._path = name
         self._damage = damage
         self.channels = channels
         self._schemas: dict[int, tuple[str, str, bytes]] = {}
         self._numbers: dict[int, int] = {}
-        summary = read_summary(file)
-        self.reader = RecordReader(file, summary.chunk_offsets, damage)
+        source = FileBytes(file)
+        self.summary = read_summary(source)
+        self.reader = RecordReader(source, name, self.summary, damage)
         for opcode in (SCHEMA, CHANNEL):
-            for body in (body for found, body in summary.records if found == opcode):
+            for body in (body for found, body in self.summary.records if found == opcode):
                 self._define(opcode, body)
 
     def records(self) -> Iterator[LogMessage | bytes]:
@@ -160,7 +159,7 @@ def _spans_of(summary: Summary) -> dict[str, Span] | None:
     if summary.statistics is None:
         return None
     first, last = struct.unpack_from("<QQ", summary.statistics, 26)
-    size = struct.unpack_from("<I", summary.statistics, 42)[0] if len(summary.statistics) >= 46 else 0
+    size = struct.unpack_from("<I", summary.statistics, 42)[0]
     counts = dict(struct.iter_unpack("<HQ", bytes(summary.statistics[46 : 46 + size // 10 * 10])))
     spans: dict[str, Span] = {}
     for opcode, body in summary.records:

@@ -1,128 +1,143 @@
 """MCAP records read forward from any file, whole or damaged: schemas, channels, messages, attachments, metadata.
 
 The `mcap` library stops at the first damaged byte and holds whole attachments; an import has to go on. Lengths are
-checked against the file before anything is read. Source: the MCAP specification, version 0.
+checked against the file before anything is read. What has a CRC-32 is given only where that matches; a message without
+one only where a sound record follows it. Source: the MCAP specification, version 0.
 """
 
 from __future__ import annotations
 
+import re
 import struct
 import zlib
+from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 from trainload.errors import FormatError
+from trainload.importers.log_bytes import ChunkBytes, FileBytes
+from trainload.importers.mcap_structure import (
+    ANY,
+    ATTACHMENT,
+    ATTACHMENT_INDEX,
+    CHANNEL,
+    CHUNK,
+    CHUNK_HEAD,
+    CHUNK_INDEX,
+    CHUNKS,
+    DATA_END,
+    FOOTER,
+    HEAD,
+    INNER,
+    MAGIC,
+    MESSAGE,
+    MESSAGE_INDEX,
+    METADATA,
+    METADATA_INDEX,
+    OUTER,
+    PRIVATE,
+    SCHEMA,
+    STATISTICS,
+    SUMMARY_OFFSET,
+    claimed_end,
+    is_followed,
+    next_sound,
+    record_end,
+    text_at,
+)
+from trainload.importers.mcap_summary import Summary
 from trainload.importers.source import Damage
 from trainload.importers.unpack import unpack_partly
-from trainload.storage.file import FileSource
 
-MAGIC = b"\x89MCAP0\r\n"
-FOOTER, SCHEMA, CHANNEL, MESSAGE, CHUNK, MESSAGE_INDEX = 0x02, 0x03, 0x04, 0x05, 0x06, 0x07
-CHUNK_INDEX, ATTACHMENT, STATISTICS, METADATA, DATA_END = 0x08, 0x09, 0x0B, 0x0C, 0x0F
 MAX_RECORD_BYTES = 256 << 20  # of a chunk, stored or unpacked: what an import may hold in memory
-_HEAD = struct.Struct("<BQ")
-_CHUNK_HEAD = struct.Struct("<QQQI")
-_FOOTER_BYTES = _HEAD.size + 20 + len(MAGIC)
-_RESYNC_STEP = 4 << 20
-_CHUNK_SIGNS = (b"\x04\0\0\0zstd", b"\x03\0\0\0lz4")  # the compression field, at a fixed place in a chunk record
-_SIGN_PLACE = _HEAD.size + _CHUNK_HEAD.size
-
-
-@dataclass(slots=True)
-class Summary:
-    """The end of a whole file: records that repeat schemas and channels, chunk places, statistics (b"" where none)."""
-
-    records: list[tuple[int, memoryview]] = field(default_factory=list)
-    chunk_offsets: list[int] = field(default_factory=list)
-    statistics: memoryview | None = None
-
-
-def read_summary(file: FileSource) -> Summary:
-    """What the summary section says; an empty one where there is none or it cannot be read."""
-    result = Summary()
-    start, end = _summary_range(file)
-    place = start
-    while place + _HEAD.size <= end:
-        opcode, size = _HEAD.unpack(file.read_at(place, _HEAD.size))
-        if size > min(end - place - _HEAD.size, MAX_RECORD_BYTES):
-            return result
-        body = memoryview(file.read_at(place + _HEAD.size, size))
-        if opcode in (SCHEMA, CHANNEL):
-            result.records.append((opcode, body))
-        elif opcode == CHUNK_INDEX and size >= 24:
-            result.chunk_offsets.append(struct.unpack_from("<Q", body, 16)[0])
-        elif opcode == STATISTICS and size >= 42:
-            result.statistics = body
-        place += _HEAD.size + size
-    return result
-
-
-def _summary_range(file: FileSource) -> tuple[int, int]:
-    if file.size < len(MAGIC) + _FOOTER_BYTES:
-        return 0, 0
-    tail = file.read_at(file.size - _FOOTER_BYTES, _FOOTER_BYTES)
-    opcode, size, summary_start = struct.unpack_from("<BQQ", tail)
-    end = file.size - _FOOTER_BYTES
-    whole = tail.endswith(MAGIC) and opcode == FOOTER and size == 20 and len(MAGIC) <= summary_start <= end
-    return (summary_start, end) if whole else (0, 0)
+_AFTER_DATA = (FOOTER, DATA_END, CHUNK_INDEX, ATTACHMENT_INDEX, STATISTICS, METADATA_INDEX, SUMMARY_OFFSET)
+_CRC_STEP = 4 << 20
 
 
 class RecordReader:
-    """Iterates over (opcode, body) of a file's data section, chunks taken apart; `place` is how far it has read."""
+    """Iterates over (opcode, body) of a file's data section, chunks taken apart; `place` is how far it has read.
 
-    def __init__(self, file: FileSource, chunk_offsets: list[int], damage: Damage) -> None:
-        self._file = file
-        self._chunk_offsets = sorted(chunk_offsets)
+    name: what messages call the file.
+    """
+
+    def __init__(self, source: FileBytes, name: str, summary: Summary, damage: Damage) -> None:
+        self._source = source
+        self._name = name
+        self._summary = summary
         self._damage = damage
+        self._chunked: bool | None = True if summary.chunks else None
         self._lost_chunk = False
+        self._unchecked = False
         self.place = 0
 
     def records(self) -> Iterator[tuple[int, memoryview]]:
         """Schema, channel, message, attachment and metadata records in the order of the file.
 
-        Raises FormatError for a file that does not begin as MCAP. What is damaged is counted and skipped.
+        Raises FormatError for a file that neither begins nor ends as MCAP. What is damaged is counted and skipped.
         """
-        file = self._file
-        if file.size < len(MAGIC) or file.read_at(0, len(MAGIC)) != MAGIC:
-            found = file.read_at(0, min(file.size, len(MAGIC)))
-            raise FormatError(
-                "an MCAP file begins with its magic",
-                field="magic",
-                offset=0,
-                found=found,
-                expected=MAGIC,
-                path=file.path,
-            )
+        before = self._damage.bytes
+        self._check_magic()
         self.place = len(MAGIC)
-        while self.place + _HEAD.size <= file.size:
-            opcode, size = _HEAD.unpack(file.read_at(self.place, _HEAD.size))
-            left = file.size - self.place - _HEAD.size
-            if opcode in (FOOTER, DATA_END) and size <= 20:
+        while self.place < self._summary.data_end:
+            end = claimed_end(self._source, self.place)
+            opcode = self._source.at(self.place, 1)[0]
+            if end > self._source.size and opcode == CHUNK and not self._summary.ended:
+                yield from self._last_chunk()
                 return
-            if opcode == 0 or DATA_END < opcode < 0x80 or size > left:
-                if opcode == CHUNK and self._next_chunk(self.place + 1) == file.size:
-                    yield from self._last_chunk(left)
-                    return
-                self._skip(self._next_chunk(self.place + 1), "no MCAP record")
+            if not self._holds(opcode, end):
+                self._skip()
                 continue
-            yield from self._record(opcode, size)
-            self.place += _HEAD.size + size
-        self._damage.add(f"{file.path}: the file ends without its footer at byte {file.size:,}")
+            if opcode in _AFTER_DATA:
+                break
+            yield from self._record(opcode, end)
+            self.place = end
+        else:
+            if not self._summary.ended:
+                self._damage.add(f"{self._name}: the file ends without its footer at byte {self._source.size:,}")
+        if self._unchecked and self._summary.data_crc and self._damage.bytes == before:
+            self._check_data()
 
-    def _record(self, opcode: int, size: int) -> Iterator[tuple[int, memoryview]]:
-        if opcode == MESSAGE_INDEX and self._lost_chunk and size >= 6:
-            self._damage.frames += struct.unpack("<I", self._file.read_at(self.place + _HEAD.size + 2, 4))[0] // 16
+    def _check_magic(self) -> None:
+        begin = bytes(self._source.at(0, min(self._source.size, len(MAGIC))))
+        if begin == MAGIC:
+            return
+        if not self._summary.ended:
+            raise FormatError(
+                "an MCAP file begins with its magic", field="magic", offset=0, found=begin, expected=MAGIC,
+                path=self._name,
+            )  # fmt: skip
+        self._damage.add(f"{self._name}: the file does not begin as MCAP, though it ends so", size_bytes=len(MAGIC))
+
+    def _holds(self, opcode: int, end: int) -> bool:
+        """True where the record at `place` lies whole in the file and nothing speaks against it."""
+        if not 0 < end <= self._source.size:
+            return False
+        if opcode == MESSAGE or opcode >= PRIVATE:
+            return is_followed(self._source, end, cut=not self._summary.ended)
+        return True
+
+    def _record(self, opcode: int, end: int) -> Iterator[tuple[int, memoryview]]:
+        start, size = self.place + HEAD.size, end - self.place - HEAD.size
+        if opcode == MESSAGE_INDEX and self._lost_chunk:
+            self._damage.frames += (size - 6) // 16
         elif opcode == CHUNK:
-            self._lost_chunk = False
+            self._lost_chunk, self._chunked = False, True
             if size > MAX_RECORD_BYTES:
                 self._lose(size, f"a chunk of {size:,} bytes is larger than an import may hold")
             else:
-                yield from self._chunk(memoryview(self._file.read_at(self.place + _HEAD.size, size)))
+                yield from self._chunk(self._source.at(start, size))
         elif opcode in (SCHEMA, CHANNEL, MESSAGE, ATTACHMENT, METADATA):
+            if opcode == MESSAGE and self._chunked is None:
+                self._chunked = False
             if size > MAX_RECORD_BYTES:
                 self._damage.add(f"byte {self.place:,}: a record of {size:,} bytes", frames=1, size_bytes=size)
-            else:
-                yield opcode, memoryview(self._file.read_at(self.place + _HEAD.size, size))
+                return
+            body = self._source.at(start, size)
+            self._unchecked = self._unchecked or opcode == MESSAGE
+            if opcode == ATTACHMENT and not _attachment_is_whole(body):
+                self._damage.add(f"byte {self.place:,}: an attachment is not what its CRC-32 says", frames=1,
+                                 size_bytes=size)  # fmt: skip
+                return
+            yield opcode, body
 
     def _chunk(self, body: memoryview) -> Iterator[tuple[int, memoryview]]:
         try:
@@ -135,69 +150,103 @@ class RecordReader:
         except (ValueError, struct.error) as error:
             self._lose(len(body), str(error))
             return
-        yield from self._inner(memoryview(data))
+        self._unchecked = self._unchecked or not crc
+        yield from self._checked(data) if crc else self._unchecked_records(data, cut=False)
 
-    def _last_chunk(self, left: int) -> Iterator[tuple[int, memoryview]]:
+    def _last_chunk(self) -> Iterator[tuple[int, memoryview]]:
         """What can be unpacked of a chunk that the end of the file cuts off."""
-        body = memoryview(self._file.read_at(self.place + _HEAD.size, min(left, MAX_RECORD_BYTES)))
-        self._damage.add(f"{self._file.path}: the file ends inside the chunk at byte {self.place:,}")
+        left = self._source.size - self.place - HEAD.size
+        body = self._source.at(self.place + HEAD.size, min(left, MAX_RECORD_BYTES))
+        self._damage.add(f"{self._name}: the file ends inside the chunk at byte {self.place:,}")
         try:
             unpacked_size, _, compression, stored = _chunk_parts(body, whole=False)
         except (ValueError, struct.error):
             self._damage.bytes += left
             return
         data, _ = unpack_partly(compression, stored, unpacked_size)
-        yield from self._inner(memoryview(data))
+        yield from self._unchecked_records(data, cut=True)
 
-    def _inner(self, data: memoryview) -> Iterator[tuple[int, memoryview]]:
+    def _checked(self, data: memoryview) -> Iterator[tuple[int, memoryview]]:
+        """The records of a chunk whose CRC-32 matches."""
         place = 0
-        while place + _HEAD.size <= len(data):
-            opcode, size = _HEAD.unpack_from(data, place)
-            end = place + _HEAD.size + size
+        while place + HEAD.size <= len(data):
+            opcode, size = HEAD.unpack_from(data, place)
+            end = place + HEAD.size + size
             if end > len(data):
                 break
             if opcode in (SCHEMA, CHANNEL, MESSAGE):
-                yield opcode, data[place + _HEAD.size : end]
+                yield opcode, data[place + HEAD.size : end]
             place = end
         if place < len(data):
-            self._damage.add(
-                f"the chunk at byte {self.place:,} ends inside a record", frames=1, size_bytes=len(data) - place
-            )
+            self._lose_inside(place, len(data))
+
+    def _unchecked_records(self, data: memoryview, *, cut: bool) -> Iterator[tuple[int, memoryview]]:
+        """The records of a chunk without CRC-32, or of its first part (`cut`), as far as their structure is sound."""
+        source, place = ChunkBytes(data), 0
+        while place < source.size:
+            end = record_end(source, place)
+            if end and is_followed(source, end, cut=cut):
+                opcode = source.at(place, 1)[0]
+                if opcode in (SCHEMA, CHANNEL, MESSAGE):
+                    yield opcode, source.at(place + HEAD.size, end - place - HEAD.size)
+                place = end
+            else:
+                start, place = place, next_sound(source, place + 1, INNER)
+                self._lose_inside(start, place)
+
+    def _lose_inside(self, start: int, end: int) -> None:
+        where = f"the chunk at byte {self.place:,}: no sound record from its byte {start:,} to {end:,}"
+        self._damage.add(where, frames=1, size_bytes=end - start)
 
     def _lose(self, size: int, why: str) -> None:
         self._lost_chunk = True
         self._damage.add(f"the chunk at byte {self.place:,}: {why}", size_bytes=size)
 
-    def _skip(self, to: int, why: str) -> None:
-        self._damage.add(f"byte {self.place:,}: {why}; skipped to byte {to:,}", size_bytes=to - self.place)
-        self.place = to
+    def _skip(self) -> None:
+        """Go on with the next sound record, a known one where the summary knows them."""
+        start, self.place = self.place, self._next(self.place + 1)
+        self._lost_chunk = self._lost_chunk or self._was_chunk(start)
+        why = "no sound record" if self.place < self._source.size else "no sound record up to the end"
+        self._damage.add(f"{self._name}: byte {start:,}: {why}; skipped to byte {self.place:,}",
+                         size_bytes=self.place - start)  # fmt: skip
 
-    def _next_chunk(self, place: int) -> int:
-        """Where the next chunk begins, by the summary or by the look of a compressed chunk; the end where none does."""
-        known = next((offset for offset in self._chunk_offsets if place <= offset < self._file.size), self._file.size)
-        while place < known:
-            size = min(_RESYNC_STEP + _SIGN_PLACE, known - place)
-            block = self._file.read_at(place, size)
-            for sign in _CHUNK_SIGNS:
-                found = block.find(sign, _SIGN_PLACE)
-                while found >= 0:
-                    start = place + found - _SIGN_PLACE
-                    if self._looks_like_chunk(start):
-                        return start
-                    found = block.find(sign, found + 1)
-            place += _RESYNC_STEP
-        return known
+    def _was_chunk(self, place: int) -> bool:
+        """True where the damaged record at `place` was a chunk for certain: the index behind it counts its messages."""
+        if self._summary.chunks:
+            index = bisect_left(self._summary.chunks, place)
+            return index < len(self._summary.chunks) and self._summary.chunks[index] == place
+        if place + HEAD.size > self._source.size:
+            return False
+        opcode, size = HEAD.unpack(self._source.at(place, HEAD.size))
+        return bool(opcode == CHUNK and size < self._source.size)
 
-    def _looks_like_chunk(self, place: int) -> bool:
-        opcode, size = _HEAD.unpack(self._file.read_at(place, _HEAD.size))
-        return bool(opcode == CHUNK and _CHUNK_HEAD.size < size <= min(MAX_RECORD_BYTES, self._file.size - place))
+    def _next(self, place: int) -> int:
+        summary = self._summary
+        if summary.chunks:
+            index = bisect_left(summary.places, place)
+            return summary.places[index] if index < len(summary.places) else max(summary.data_end, place)
+        if self._chunked is None:
+            self._chunked = next_sound(self._source, place, CHUNKS) < self._source.size
+        begins: re.Pattern[bytes] = OUTER if self._chunked else ANY
+        return next_sound(self._source, place, begins)
+
+    def _check_data(self) -> None:
+        """Of records that no other CRC-32 protects: are all of them together what the data section's says?"""
+        crc, place, end = 0, 0, self._summary.data_end - HEAD.size - 4
+        while place < end:
+            block = self._source.at(place, min(_CRC_STEP, end - place))
+            crc, place = zlib.crc32(block, crc), place + len(block)
+        if crc != self._summary.data_crc:
+            self._damage.add(
+                f"{self._name}: the data section is not what its CRC-32 says: some message is not as it was"
+            )
 
 
 def _chunk_parts(body: memoryview, *, whole: bool = True) -> tuple[int, int, str, memoryview]:
-    _, _, unpacked_size, crc = _CHUNK_HEAD.unpack_from(body)
+    _, _, unpacked_size, crc = CHUNK_HEAD.unpack_from(body)
     if unpacked_size > MAX_RECORD_BYTES:
         raise ValueError(f"{unpacked_size:,} bytes unpacked are more than an import may hold")
-    compression, place = text_at(body, _CHUNK_HEAD.size)
+    compression, place = text_at(body, CHUNK_HEAD.size)
     size = struct.unpack_from("<Q", body, place)[0]
     place += 8
     if whole and size != len(body) - place:
@@ -205,10 +254,6 @@ def _chunk_parts(body: memoryview, *, whole: bool = True) -> tuple[int, int, str
     return unpacked_size, crc, compression, body[place : place + size]
 
 
-def text_at(body: memoryview, place: int) -> tuple[str, int]:
-    """A string with its u32 length, and where it ends. Raises ValueError where it would leave the record."""
-    size = struct.unpack_from("<I", body, place)[0]
-    end = place + 4 + size
-    if end > len(body):
-        raise ValueError(f"a string of {size:,} bytes where {len(body) - place - 4:,} are left")
-    return bytes(body[place + 4 : end]).decode("utf-8", "replace"), end
+def _attachment_is_whole(body: memoryview) -> bool:
+    crc = struct.unpack_from("<I", body, len(body) - 4)[0]
+    return not crc or zlib.crc32(body[:-4]) == crc

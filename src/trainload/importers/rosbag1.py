@@ -1,27 +1,42 @@
 """ROS 1 bags (format 2.0) read forward from their chunks: no index is needed, so unfinished bags are read too.
 
-Source: http://wiki.ros.org/Bags/Format/2.0. The `rosbags` library reads finished bags only; the tests compare with it.
+An index that is there gives the survey, and connections whose own record is lost. The `rosbags` library reads finished
+bags only; the tests compare with it.
 """
 
 from __future__ import annotations
 
 import struct
+from collections import Counter
 from collections.abc import Iterator
 
 from trainload.errors import FormatError
+from trainload.importers.log_bytes import Bytes, ChunkBytes, FileBytes
 from trainload.importers.log_source import LogSource
+from trainload.importers.rosbag1_records import (
+    BAD,
+    BAG_HEADER,
+    CHUNK,
+    CHUNK_INFO,
+    CONNECTION,
+    INDEX,
+    INNER,
+    MESSAGE,
+    OUTER,
+    Record,
+    fields_of,
+    is_followed,
+    next_sound,
+    record_at,
+)
 from trainload.importers.source import Channel, Damage, SourceFrame, SourceStream, Span
-from trainload.importers.topics import LogMessage
+from trainload.importers.topics import LogMessage, TopicStreams
 from trainload.importers.unpack import unpack_partly
 from trainload.storage.file import FileSource
 
 MAGIC = b"#ROSBAG V2.0\n"
-_MESSAGE, _BAG_HEADER, _INDEX, _CHUNK, _CHUNK_INFO, _CONNECTION = 0x02, 0x03, 0x04, 0x05, 0x06, 0x07
-_OPERATIONS = (_MESSAGE, _BAG_HEADER, _INDEX, _CHUNK, _CHUNK_INFO, _CONNECTION)
 _KEPT: tuple[str, ...] = ("md5sum", "callerid", "latching")
-_MAX_HEADER_BYTES = 1 << 20
 _MAX_CHUNK_BYTES = 256 << 20
-_BAD = (ValueError, KeyError, struct.error)
 
 
 class Rosbag1Source(LogSource):
@@ -31,22 +46,20 @@ class Rosbag1Source(LogSource):
     _bag: _Bag | None = None
 
     def survey(self) -> dict[str, Span]:
-        """By one pass over the messages."""
+        """From the indexes of finished bags, else by one pass over the messages."""
         spans: dict[str, Span] = {}
         for path in self._paths:
-            with FileSource(path) as file:
-                bag = _Bag(file, Damage(), [])
-                for message in bag.messages():
-                    topic, time = bag.channels[message.channel].topic, message.log_ns
-                    spans[topic] = Span(1, time, time).joined(spans.get(topic))
+            damage = Damage()
+            with FileSource(self._files.plain(path, damage)) as file:
+                bag = _Bag(file, str(path), damage, [])
+                for topic, span in (bag.indexed_spans() or bag.counted_spans()).items():
+                    spans[topic] = span.joined(spans.get(topic))
         return spans
 
-    def items(self) -> Iterator[SourceStream | SourceFrame]:
-        """Every message in the order of the bag."""
-        topics = self._topics()
+    def _read(self, topics: TopicStreams) -> Iterator[SourceStream | SourceFrame]:
         for path, size in zip(self._paths, self._sizes):
-            with FileSource(path) as file:
-                self._bag = _Bag(file, self.damage, self.channels)
+            with FileSource(self._files.plain(path, self.damage)) as file:
+                self._bag = _Bag(file, str(path), self.damage, self.channels)
                 for message in self._bag.messages():
                     yield from topics.items(message)
             self._before, self._bag = self._before + size, None
@@ -56,118 +69,146 @@ class Rosbag1Source(LogSource):
 
 
 class _Bag:
-    def __init__(self, file: FileSource, damage: Damage, channels: list[Channel]) -> None:
-        self._file = file
+    """One file. channels: of the log, to which it adds its own; place: how far it has read."""
+
+    def __init__(self, file: FileSource, name: str, damage: Damage, channels: list[Channel]) -> None:
+        self._source = FileBytes(file)
+        self._name = name
         self._damage = damage
         self.channels = channels
         self.place = 0
         self._numbers: dict[int, int] = {}
+        self._counts: Counter[int] = Counter()  # by the index: messages per connection, and the time of all
+        self._span: Span | None = None
+        self._lost_chunk = False
 
     def messages(self) -> Iterator[LogMessage]:
         """Raises FormatError for a file that is no bag; counts and skips what is damaged."""
-        file = self._file
-        begin = file.read_at(0, min(file.size, len(MAGIC)))
+        source = self._source
+        begin = bytes(source.at(0, min(source.size, len(MAGIC))))
         if begin != MAGIC:
             raise FormatError(
                 "a ROS 1 bag begins with its version line", field="magic", offset=0, found=begin, expected=MAGIC,
-                path=file.path,
+                path=self._name,
             )  # fmt: skip
+        self._read_index()
         self.place = len(MAGIC)
-        while self.place < file.size:
-            try:
-                header, start, size = self._record()
-            except _BAD as error:
-                left = file.size - self.place
-                self._damage.add(f"{file.path}: no record at byte {self.place:,}: {error}", size_bytes=left)
+        while self.place < source.size:
+            record = record_at(source, self.place)
+            if record is None:
+                self._skip()
+                continue
+            if record.end > source.size:
+                self._damage.add(f"{self._name}: the file ends inside the record at byte {self.place:,}")
+            yield from self._contents(record)
+            self.place = min(record.end, source.size)
+
+    def counted_spans(self) -> dict[str, Span]:
+        """Per topic, by one pass over the messages."""
+        spans: dict[str, Span] = {}
+        for message in self.messages():
+            topic, time = self.channels[message.channel].topic, message.log_ns
+            spans[topic] = Span(1, time, time).joined(spans.get(topic))
+        return spans
+
+    def indexed_spans(self) -> dict[str, Span]:
+        """Counts per topic, each over the time of the whole bag; {} where the bag has no sound index."""
+        self._read_index()
+        spans: dict[str, Span] = {}
+        for number, count in self._counts.items():
+            if number in self._numbers and self._span is not None:
+                topic = self.channels[self._numbers[number]].topic
+                spans[topic] = self._span._replace(frames=count).joined(spans.get(topic))
+        return spans
+
+    def _read_index(self) -> None:
+        """Connections and chunk infos from where the bag's header says; nothing where they are not sound to the end."""
+        head = record_at(self._source, len(MAGIC))
+        place = head.number("index_pos") if head is not None and head.operation == BAG_HEADER else 0
+        connections: list[Record] = []
+        counts: Counter[int] = Counter()
+        span: Span | None = None
+        while len(MAGIC) < place < self._source.size:
+            record = record_at(self._source, place)
+            if record is None or record.end > self._source.size or record.operation not in (CONNECTION, CHUNK_INFO):
                 return
-            cut = size > file.size - start
-            if cut:
-                self._damage.add(f"{file.path}: the file ends inside the record at byte {self.place:,}")
-                size = file.size - start
-            yield from self._contents(header, start, size, cut=cut)
-            self.place = start + size
+            place = record.end
+            if record.operation == CONNECTION:
+                connections.append(record)
+                continue
+            for number, count in struct.iter_unpack("<II", self._source.at(record.start, record.end - record.start)):
+                counts[number] += count
+            span = Span(1, record.time_ns("start_time"), record.time_ns("end_time")).joined(span)
+        for record in connections:
+            self._connection(record, self._source)
+        self._counts, self._span = counts, span
 
-    def _record(self) -> tuple[dict[str, bytes], int, int]:
-        """The header of the record at `place`, and where its data begins and how long it claims to be."""
-        file = self._file
-        if file.size - self.place < 8:
-            raise ValueError(f"{file.size - self.place} bytes are left")
-        header_size = struct.unpack("<I", file.read_at(self.place, 4))[0]
-        if header_size > min(_MAX_HEADER_BYTES, file.size - self.place - 8):
-            raise ValueError(f"a header of {header_size:,} bytes")
-        header = _header(memoryview(file.read_at(self.place + 4, header_size)))
-        if header["op"][0] not in _OPERATIONS:
-            raise ValueError(f"operation {header['op'][0]}")
-        size = struct.unpack("<I", file.read_at(self.place + 4 + header_size, 4))[0]
-        return header, self.place + 8 + header_size, size
+    def _skip(self) -> None:
+        start, self.place = self.place, next_sound(self._source, self.place + 1, OUTER)
+        why = "no record" if self.place < self._source.size else "no record up to the end"
+        self._damage.add(f"{self._name}: byte {start:,}: {why}; skipped to byte {self.place:,}",
+                         size_bytes=self.place - start)  # fmt: skip
 
-    def _contents(self, header: dict[str, bytes], start: int, size: int, *, cut: bool) -> Iterator[LogMessage]:
-        operation = header["op"][0]
-        if operation in (_INDEX, _CHUNK_INFO, _BAG_HEADER):
-            return
-        if size > _MAX_CHUNK_BYTES:
-            self._damage.add(f"byte {self.place:,}: a record of {size:,} bytes is more than an import may hold",
-                             size_bytes=size)  # fmt: skip
-            return
-        data = memoryview(self._file.read_at(start, size))
-        if operation == _CHUNK:
-            yield from self._chunk(header, data)
-        elif not cut:
-            yield from self._item(header, data)
+    def _contents(self, record: Record) -> Iterator[LogMessage]:
+        size = min(record.end, self._source.size) - record.start
+        if record.operation == INDEX and self._lost_chunk:
+            self._damage.frames += record.number("count")
+        elif record.operation == CHUNK:
+            self._lost_chunk = False
+            if max(size, record.number("size")) > _MAX_CHUNK_BYTES:
+                self._lose(f"{max(size, record.number('size')):,} bytes are more than an import may hold", size)
+                return
+            yield from self._chunk(record, self._source.at(record.start, size))
+        elif record.operation in (MESSAGE, CONNECTION) and record.end <= self._source.size:
+            yield from self._item(record, self._source)
 
-    def _chunk(self, header: dict[str, bytes], stored: memoryview) -> Iterator[LogMessage]:
-        try:
-            size = struct.unpack("<I", header["size"])[0]
-            if size > _MAX_CHUNK_BYTES:
-                raise ValueError(f"{size:,} bytes unpacked are more than an import may hold")
-            unpacked, problem = unpack_partly(header["compression"].decode("ascii", "replace"), stored, size)
-        except _BAD as error:
-            self._damage.add(f"the chunk at byte {self.place:,}: {error}", size_bytes=len(stored))
+    def _chunk(self, record: Record, stored: memoryview) -> Iterator[LogMessage]:
+        cut = record.end > self._source.size
+        compression, size = record.header["compression"].decode("ascii", "replace"), record.number("size")
+        unpacked, problem = unpack_partly(compression, stored, size)
+        if problem and not cut and compression == "lz4":
+            self._lose(problem, len(stored))  # its checksum comes last: what was unpacked may be anything
             return
         if problem:
             self._damage.add(f"the chunk at byte {self.place:,}: {problem}", size_bytes=size - len(unpacked))
-        data, place = memoryview(unpacked), 0
-        while place < len(data):
-            try:
-                header_size = struct.unpack_from("<I", data, place)[0]
-                inner = _header(data[place + 4 : place + 4 + header_size])
-                start = place + 8 + header_size
-                end = start + struct.unpack_from("<I", data, start - 4)[0]
-                if end > len(data):
-                    raise ValueError(f"it ends inside a record at its byte {place:,}")
-            except _BAD as error:
-                self._damage.add(f"the chunk at byte {self.place:,}: {error}", size_bytes=len(data) - place)
-                return
-            yield from self._item(inner, data[start:end])
-            place = end
+        yield from self._inner(ChunkBytes(unpacked), cut=bool(problem))
 
-    def _item(self, header: dict[str, bytes], data: memoryview) -> Iterator[LogMessage]:
-        try:
-            operation = header["op"][0]
-            if operation not in (_CONNECTION, _MESSAGE):
-                return
-            number = struct.unpack("<I", header["conn"])[0]
-            if operation == _CONNECTION:
-                self._connection(number, header, data)
-                return
-            seconds, nanoseconds = struct.unpack("<II", header["time"])
-        except _BAD as error:
-            self._damage.add(f"byte {self.place:,}: a broken record: {error}", frames=1)
+    def _inner(self, source: Bytes, *, cut: bool) -> Iterator[LogMessage]:
+        place = 0
+        while place < source.size:
+            record = record_at(source, place)
+            if record is not None and record.end <= source.size and is_followed(source, record, cut=cut):
+                yield from self._item(record, source)
+                place = record.end
+                continue
+            start, place = place, next_sound(source, place + 1, INNER)
+            where = f"the chunk at byte {self.place:,}: no sound record from its byte {start:,} to {place:,}"
+            self._damage.add(where, frames=1, size_bytes=place - start)
+
+    def _item(self, record: Record, source: Bytes) -> Iterator[LogMessage]:
+        if record.operation == CONNECTION:
+            self._connection(record, source)
+        if record.operation != MESSAGE:
             return
+        number, time = record.number("conn"), record.time_ns("time")
         if number not in self._numbers:
             self._damage.add(f"connection {number} is not described, kept as connection_{number}")
             self._register(number, Channel(f"connection_{number}", "unknown", "unknown"))
-        time = seconds * 1_000_000_000 + nanoseconds
-        yield LogMessage(self._numbers[number], time, time, 0, data)
+        yield LogMessage(self._numbers[number], time, time, 0, source.at(record.start, record.end - record.start))
 
-    def _connection(self, number: int, header: dict[str, bytes], data: memoryview) -> None:
+    def _connection(self, record: Record, source: Bytes) -> None:
+        number = record.number("conn")
         if number in self._numbers:
             return
-        about = _header(data)
+        try:
+            about = fields_of(source.at(record.start, record.end - record.start))
+            name = about["type"].decode("utf-8", "replace")
+        except BAD as error:
+            self._damage.add(f"byte {self.place:,}: a broken connection: {error}")
+            return
         kept = [key for key in _KEPT if key in about]
         metadata = {key: about[key].decode("utf-8", "replace") for key in kept}
-        name = about["type"].decode("utf-8", "replace")
-        topic = header["topic"].decode("utf-8", "replace")
+        topic = record.header["topic"].decode("utf-8", "replace")
         definition = about.get("message_definition", b"")
         self._register(number, Channel(topic, name, "ros1", "ros1msg", definition, metadata))
 
@@ -176,19 +217,6 @@ class _Bag:
             self.channels.append(channel)
         self._numbers[number] = self.channels.index(channel)
 
-
-def _header(data: memoryview) -> dict[str, bytes]:
-    """name=value fields. Raises ValueError where one leaves the header."""
-    fields: dict[str, bytes] = {}
-    place = 0
-    while place < len(data):
-        size = struct.unpack_from("<I", data, place)[0]
-        end = place + 4 + size
-        if end > len(data):
-            raise ValueError(f"a header field of {size:,} bytes where {len(data) - place - 4} are left")
-        name, equals, value = bytes(data[place + 4 : end]).partition(b"=")
-        if not equals:
-            raise ValueError("a header field without '='")
-        fields[name.decode("ascii", "replace")] = value
-        place = end
-    return fields
+    def _lose(self, why: str, size: int) -> None:
+        self._lost_chunk = True
+        self._damage.add(f"the chunk at byte {self.place:,}: {why}", size_bytes=size)

@@ -1,72 +1,81 @@
-"""ROS 2 bags in SQLite: a .db3 file, or a bag folder with its splits; MCAP splits go to the MCAP importer.
+"""ROS 2 bags: a file, or a bag folder with its splits, in SQLite; bags of MCAP files go to the MCAP importer.
 
-Read with the standard library, which goes on after a damaged page. Bags older than 2023 carry no message definitions;
-where `rosbags` (extra `robotics`) is installed, its definitions of the standard types stand in and are marked as such.
+Bags that rosbag2 compressed, whole files or message by message, are unpacked as they are read. Bags older than 2023
+carry no message definitions; where `rosbags` (extra `robotics`) is installed, its definitions of the standard types
+stand in and are marked as such.
 """
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from trainload.errors import FormatError, UsageError
-from trainload.importers.log_source import LogSource
+from trainload.errors import UsageError
+from trainload.importers.bag_database import MAGIC, UNREADABLE, BagDatabase
+from trainload.importers.bag_metadata import BagMetadata
+from trainload.importers.log_source import LogSource, named_files
 from trainload.importers.mcap import McapSource
-from trainload.importers.source import Channel, SourceFrame, SourceStream, Span
-from trainload.importers.topics import LogMessage
-
-MAGIC = b"SQLite format 3\0"
-_MAX_MESSAGE_BYTES = 256 << 20
-_UNREADABLE = (sqlite3.Error, UnicodeDecodeError)  # the latter where the error text itself quotes damaged bytes
-_SPANS = (
-    "SELECT name, count(*), min(timestamp), max(timestamp) FROM messages JOIN topics ON topic_id = topics.id "
-    "WHERE typeof(timestamp) = 'integer' AND typeof(name) = 'text' GROUP BY name"
-)
-_MESSAGES_AFTER = "SELECT id, topic_id, timestamp, data FROM messages WHERE id > ? ORDER BY id"
+from trainload.importers.mcap_structure import MAGIC as MCAP_MAGIC
+from trainload.importers.plain_files import plain_head
+from trainload.importers.source import Channel, Damage, SourceFrame, SourceStream, Span
+from trainload.importers.topics import MAX_MESSAGE_BYTES, LogMessage, TopicStreams
 
 
 class Rosbag2Source(LogSource):
-    """The messages of one bag."""
+    """The messages of one bag. counts: how many its metadata.yaml says each file has."""
 
     PATTERN, MAGIC = "*.db3", MAGIC
     _bytes_read = 0.0  # of the file that is being read
 
+    def __init__(self, path: str | Path, *, counts: Mapping[str, int] | None = None, **options: Any) -> None:
+        super().__init__(path, **options)
+        self._counts = counts or {}
+
     def survey(self) -> dict[str, Span]:
-        """By the database's own counting."""
+        """By one pass over the rows, without the messages in them."""
         spans: dict[str, Span] = {}
         for path in self._paths:
-            try:
-                with closing(_open(path)) as bag:
-                    for topic, count, first, last in bag.execute(_SPANS):
-                        spans[topic] = Span(count, first, last).joined(spans.get(topic))
-            except _UNREADABLE as error:
-                self.notes.append(f"{path.name} could not be counted in advance: {error}")
+            with self._open(path, Damage()) as bag:
+                for topic, span in _spans(bag).items():
+                    spans[topic] = span.joined(spans.get(topic))
         return spans
 
-    def items(self) -> Iterator[SourceStream | SourceFrame]:
-        """Every message in the order in which it was written."""
-        topics = self._topics()
+    def _read(self, topics: TopicStreams) -> Iterator[SourceStream | SourceFrame]:
         for path, size in zip(self._paths, self._sizes):
-            with closing(_open(path)) as bag:
-                numbers = self._channels(bag, path)
-                for share, message in self._messages(bag, path, numbers):
-                    self._bytes_read = share * size
-                    yield from topics.items(message)
+            known = -self.damage.frames
+            with self._open(path, self.damage) as bag:
+                numbers = self._channels(bag)
+                last = max(bag.last_id(), self._counts.get(_name(path), 0), 1)
+                for row in bag.rows("topic_id, timestamp, data", self.damage):
+                    self._bytes_read = min(row["id"] / last, 1.0) * size
+                    message = self._message(row, bag.name, numbers)
+                    if message is not None:
+                        known += 1
+                        yield from topics.items(message)
+                if bag.damaged:
+                    self._count_missing(path, known + self.damage.frames)
             self._before, self._bytes_read = self._before + size, 0.0
 
     def _place(self) -> int:
         return int(self._bytes_read)
 
-    def _channels(self, bag: sqlite3.Connection, path: Path) -> dict[int, int]:
+    def _open(self, path: Path, damage: Damage) -> BagDatabase:
+        return BagDatabase(self._files.plain(path, damage), str(path))
+
+    def _count_missing(self, path: Path, known: int) -> None:
+        """Of a file found damaged, what metadata.yaml counts beyond the messages that were read or counted as lost."""
+        missing = self._counts.get(_name(path), 0) - known
+        if missing > 0:
+            self.damage.add(f"{path}: {missing:,} more of the messages that metadata.yaml counts", frames=missing)
+
+    def _channels(self, bag: BagDatabase) -> dict[int, int]:
         numbers: dict[int, int] = {}
-        definitions = _definitions(bag)
+        definitions = bag.definitions()
         try:
-            rows = bag.execute("SELECT * FROM topics").fetchall()
-        except _UNREADABLE as error:
-            self.damage.add(f"{path}: its topics cannot be read: {error}")
+            rows = bag.topics()
+        except UNREADABLE as error:
+            self.damage.add(f"{bag.name}: its topics cannot be read: {error}")
             return numbers
         for row in rows:
             encoding, definition = definitions.get(row["type"]) or _standard_definition(row["type"])
@@ -82,78 +91,68 @@ class Rosbag2Source(LogSource):
             numbers[row["id"]] = self.channels.index(channel)
         return numbers
 
-    def _messages(
-        self, bag: sqlite3.Connection, path: Path, numbers: dict[int, int]
-    ) -> Iterator[tuple[float, LogMessage]]:
-        """(share read, message). After a damaged page it goes on behind it, in steps that double until one is good."""
-        try:
-            last = bag.execute("SELECT max(id) FROM messages").fetchone()[0] or 0
-        except _UNREADABLE as error:
-            self.damage.add(f"{path}: its messages cannot be read: {error}", size_bytes=path.stat().st_size)
-            return
-        place, step = -1, 1
-        while place < last:
-            try:
-                rows = bag.execute(_MESSAGES_AFTER, (place,))
-                for row in rows:
-                    place, step = row["id"], 1
-                    message = self._message(row, path, numbers)
-                    if message is not None:
-                        yield place / max(last, 1), message
-                return
-            except _UNREADABLE as error:
-                lost = min(step, last - place)
-                self.damage.add(f"{path}: messages {place + 1} to {place + lost}: {error}", frames=lost)
-                place, step = place + step, step * 2
-
-    def _message(self, row: Any, path: Path, numbers: dict[int, int]) -> LogMessage | None:
+    def _message(self, row: Any, name: str, numbers: dict[int, int]) -> LogMessage | None:
         data, time, topic = row["data"], row["timestamp"], row["topic_id"]
-        if not isinstance(data, bytes) or not isinstance(time, int) or time < 0 or len(data) > _MAX_MESSAGE_BYTES:
-            self.damage.add(f"{path}: message {row['id']} is no message", frames=1)
+        if not isinstance(data, bytes) or not isinstance(time, int) or time < 0 or len(data) > MAX_MESSAGE_BYTES:
+            self.damage.add(f"{name}: message {row['id']} is no message", frames=1)
             return None
         if topic not in numbers:
-            self.damage.add(f"{path}: topic {topic} is not described, kept as topic_{topic}")
+            self.damage.add(f"{name}: topic {topic} is not described, kept as topic_{topic}")
             self.channels.append(Channel(f"topic_{topic}", "unknown", "unknown"))
             numbers[topic] = len(self.channels) - 1
         return LogMessage(numbers[topic], time, time, 0, memoryview(data))
 
 
 def open_rosbag2(
-    path: str | Path, *, clocks: Mapping[str, str] | None = None, times: str = "stamp"
+    path: str | Path,
+    *,
+    clocks: Mapping[str, str] | None = None,
+    times: str = "stamp",
+    scratch: str | Path | None = None,
 ) -> Rosbag2Source | McapSource:
-    """The bag at `path`. Raises UsageError for bags that rosbag2 compressed, as files or message by message."""
-    folder = Path(path)
-    if folder.is_dir():
-        if any(folder.glob("*.zstd")) or "compression_format: zstd" in _metadata(folder):
-            raise UsageError(f"unpack the bag first (ros2 bag convert); it was compressed by rosbag2: {folder}")
-        if not any(folder.glob("*.db3")) and any(folder.glob("*.mcap")):
-            return McapSource(folder, clocks=clocks, times=times)
-    return Rosbag2Source(folder, clocks=clocks, times=times)
+    """The bag at `path`: what lies there decides how it is read, metadata.yaml only what that leaves open.
+
+    scratch: the folder for what a compressed file unpacks to. Raises UsageError where no bag lies there.
+    """
+    place = Path(path)
+    about = BagMetadata.of(place if place.is_dir() else place.parent)
+    options: dict[str, Any] = {
+        "clocks": clocks, "times": times, "scratch": scratch, "packed_messages": about.mode == "message",
+    }  # fmt: skip
+    source: Rosbag2Source | McapSource
+    if _is_mcap(place, about):
+        source = McapSource(place, **options)
+    else:
+        source = Rosbag2Source(place, counts=about.messages, **options)
+    if about.mode == "message" and about.compression not in ("", "zstd"):
+        source.notes.append(f"messages are compressed by {about.compression}, which is not unpacked: kept as bytes")
+    return source
 
 
-def _metadata(folder: Path) -> str:
-    path = folder / "metadata.yaml"
-    return path.read_text(errors="replace")[: 1 << 20] if path.is_file() else ""
+def _is_mcap(place: Path, about: BagMetadata) -> bool:
+    if place.is_file():
+        return plain_head(place, len(MCAP_MAGIC)) == MCAP_MAGIC
+    databases, logs = (named_files(place, f"*.{suffix}") for suffix in ("db3", "mcap"))
+    if not databases and not logs and any(place.glob("*.db3.*")):
+        raise UsageError(f"bags are unpacked from zstd alone; unpack this one first (ros2 bag convert): {place}")
+    return bool(logs) and (not databases or about.storage == "mcap")
 
 
-def _open(path: Path) -> sqlite3.Connection:
-    with path.open("rb") as file:
-        begin = file.read(len(MAGIC))
-    if begin != MAGIC:
-        raise FormatError("a ROS 2 bag is an SQLite file", field="magic", offset=0, found=begin, expected=MAGIC,
-                          path=str(path))  # fmt: skip
-    bag = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
-    bag.row_factory = sqlite3.Row
-    bag.text_factory = lambda text: text.decode("utf-8", "replace")
-    return bag
+def _name(path: Path) -> str:
+    return path.name.removesuffix(".zstd")
 
 
-def _definitions(bag: sqlite3.Connection) -> dict[str, tuple[str, bytes]]:
+def _spans(bag: BagDatabase) -> dict[str, Span]:
+    """Per topic's name."""
+    spans: dict[int, Span] = {}
+    for _, topic, time in bag.rows("topic_id, timestamp", Damage()):
+        if isinstance(time, int):
+            spans[topic] = Span(1, time, time).joined(spans.get(topic))
     try:
-        rows = bag.execute("SELECT topic_type, encoding, encoded_message_definition FROM message_definitions")
-        return {name: (encoding, str(text).encode()) for name, encoding, text in rows}
-    except _UNREADABLE:
-        return {}
+        names = {row["id"]: str(row["name"]) for row in bag.topics()}
+    except UNREADABLE:
+        names = {}
+    return {names.get(number, f"topic_{number}"): span for number, span in spans.items()}
 
 
 def _standard_definition(name: str) -> tuple[str, bytes]:

@@ -7,20 +7,24 @@ received it. A message without a stamp has only the log's time, and its stream i
 from __future__ import annotations
 
 import struct
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from trainload.codecs.compression import ZSTD_MAGIC, zstd_decompress
 from trainload.errors import UsageError
 from trainload.importers.forms import Form, Split, Splitter
 from trainload.importers.json_messages import json_splitter
 from trainload.importers.protobuf_messages import protobuf_splitter
-from trainload.importers.ros_messages import ros_splitter
+from trainload.importers.ros_messages import UNDECODED, ros_splitter
 from trainload.importers.source import Channel, Damage, SourceFrame, SourceStream, Wrapping
 from trainload.importers.video_units import is_key_frame
 
 _BAD_MESSAGE = (ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError, struct.error)
 CLOCKS = ("hardware", "host")
 TIMES = ("stamp", "log")
+MAX_MESSAGE_BYTES = 256 << 20  # stored or unpacked: what an import may hold in memory
+MAX_FORMS = 64  # of one topic; pictures that are cut out at ever new sizes are kept without a shape from there on
 
 
 class LogMessage(NamedTuple):
@@ -39,11 +43,18 @@ class TopicStreams:
     times: "log" takes the log's time for every frame, for logs whose stamps run on another clock (a simulation, the
     time since boot); the stamp stays in the envelope.
     clocks: the user's word on a topic's or stream's clock, over what the messages suggest. A message that is not what
-    its type says is kept whole in a stream of its own and counted in `damage`, without a lost frame.
+    its type says is kept whole in a stream of its own and counted in `damage`, without a lost frame. packed_messages:
+    True where the log says that each message is a Zstandard frame; CDR messages that are one need no such word.
     """
 
     def __init__(
-        self, channels: list[Channel], damage: Damage, clocks: Mapping[str, str] | None = None, *, times: str = "stamp"
+        self,
+        channels: list[Channel],
+        damage: Damage,
+        clocks: Mapping[str, str] | None = None,
+        *,
+        times: str = "stamp",
+        packed_messages: bool = False,
     ) -> None:
         for name, clock in (clocks or {}).items():
             if clock not in CLOCKS:
@@ -54,31 +65,61 @@ class TopicStreams:
         self._by_stamp = times == "stamp"
         self._damage = damage
         self._clocks = {name.strip("/"): clock for name, clock in (clocks or {}).items()}
+        self._packed_messages = packed_messages
         self._splitters: dict[int, Splitter] = {}
         self._streams: dict[tuple[int, Form, bool], str] = {}
+        self._forms: Counter[int] = Counter()
         self._names: set[str] = set()
+        self._undecoded: Counter[tuple[int, str]] = Counter()
 
     def items(self, message: LogMessage) -> Iterator[SourceStream | SourceFrame]:
         """The message's frame, and before it its stream where that is new."""
+        if message.data[:4] == ZSTD_MAGIC:
+            message = self._unpacked(message)
         split = self._split(message)
         stamped = split.stamp_ns > 0 and self._by_stamp
         key = (message.channel, split.form, stamped)
         name = self._streams.get(key)
+        if name is None and self._forms[message.channel] >= MAX_FORMS:
+            key = (message.channel, _without_shape(split.form), stamped)
+            name = self._streams.get(key)
         if name is None:
             stream = self._stream(key, split)
             name = self._streams[key] = stream.name
+            self._forms[message.channel] += 1
             yield stream
         wrapping = Wrapping(message.log_ns, message.publish_ns, message.sequence, split.join, split.offset, split.shell)
         time_ns = split.stamp_ns if stamped else message.log_ns
         alone = is_key_frame(split.form.encoding, split.data)
         yield SourceFrame(name, time_ns, split.data, message.log_ns, 0, wrapping, alone)
 
+    def notes(self) -> list[str]:
+        """What the user should know of the messages that came, in sentences."""
+        return [
+            f"{count:,} messages of {self.channels[number].topic} are {kind}: kept as bytes, without stamps and arrays"
+            for (number, kind), count in self._undecoded.items()
+        ]
+
+    def _unpacked(self, message: LogMessage) -> LogMessage:
+        """The message in a Zstandard frame; one that is none, or that does not unpack, as it is."""
+        channel = self.channels[message.channel]
+        if not self._packed_messages and channel.encoding != "cdr":
+            return message
+        try:
+            return message._replace(data=memoryview(zstd_decompress(message.data, MAX_MESSAGE_BYTES)))
+        except ValueError as error:
+            self._damage.add(f"{channel.topic} at {message.log_ns}: kept compressed: {error}")
+            return message
+
     def _split(self, message: LogMessage) -> Split:
         channel = self.channels[message.channel]
         try:
             if message.channel not in self._splitters:
                 self._splitters[message.channel] = _splitter(channel)
-            return self._splitters[message.channel](message.data)
+            split = self._splitters[message.channel](message.data)
+            if split.form.encoding in UNDECODED:
+                self._undecoded[message.channel, split.form.encoding] += 1
+            return split
         except _BAD_MESSAGE as error:
             place = f"{channel.topic} at {message.log_ns}"
             self._damage.add(f"{place}: no {channel.type_name}, kept as bytes: {error}")
@@ -98,6 +139,10 @@ class TopicStreams:
             time_source="stamp in the message" if stamped else "log time", receive_source="log time",
             calibration={"frame_id": split.frame_id} if split.frame_id else {}, channel=number,
         )  # fmt: skip
+
+
+def _without_shape(form: Form) -> Form:
+    return Form(form.kind, form.encoding if form.dtype is not None else "bytes")
 
 
 def _splitter(channel: Channel) -> Splitter:

@@ -14,24 +14,26 @@ _STEP = 64 << 10
 _ERRORS = (OSError, EOFError, RuntimeError, ValueError, ZSTD_ERROR)
 
 
-def unpack_partly(compression: str, stored: memoryview, size: int) -> tuple[bytes, str]:
-    """At most `size` bytes, and "" or what went wrong before that many came. Memory follows the real output.
+def unpack_partly(compression: str, stored: memoryview, size: int) -> tuple[memoryview, str]:
+    """At most `size` bytes, and "" or what is wrong with the stored ones. Memory follows the real output.
 
-    compression: "" or "none", lz4 (frame), zstd, bz2.
+    compression: "" or "none", lz4 (frame), zstd, bz2. A checksum that the compression has at its end is looked at too.
     """
     if compression in ("", "none"):
-        return bytes(stored[:size]), "" if len(stored) >= size else "the bytes end early"
+        return stored[:size], "" if len(stored) >= size else "the bytes end early"
     out = bytearray()
     try:
         stream = _open(compression, stored)
         while len(out) < size:
             block = stream.read(min(_STEP, size - len(out)))
             if not block:
-                return bytes(out), f"{compression} gives {len(out):,} bytes where {size:,} are expected"
+                return memoryview(out), f"{compression} gives {len(out):,} bytes where {size:,} are expected"
             out += block
+        if stream.read(1):
+            return memoryview(out), f"{compression} gives more than the {size:,} bytes that are expected"
     except _ERRORS as error:
-        return bytes(out), f"{compression}: {error}"
-    return bytes(out), ""
+        return memoryview(out), f"{compression}: {error}"
+    return memoryview(out), ""
 
 
 def _open(compression: str, stored: memoryview) -> Any:
