@@ -85,13 +85,17 @@ def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
 
 
 def all_files(root: Path) -> Iterator[str]:
-    """The path of every file below `root`, relative to it; links to folders are not followed."""
-    waiting = [""]
+    """The path of every file below `root`, relative to it, in no order; a folder that is linked twice comes once."""
+    waiting, seen = [""], set()
     while waiting:
         below = waiting.pop()
         for entry in _entries(root / below):
             name = f"{below}/{entry.name}" if below else entry.name
-            if entry.is_dir(follow_symlinks=False):
+            if not entry.is_dir():
+                if entry.is_file():
+                    yield name
+                continue
+            about = entry.stat()
+            if (about.st_dev, about.st_ino) not in seen:
+                seen.add((about.st_dev, about.st_ino))
                 waiting.append(name)
-            elif entry.is_file():
-                yield name
