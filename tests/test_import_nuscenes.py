@@ -46,7 +46,7 @@ def test_every_row_of_the_drive_is_kept_and_no_row_of_another(tmp_path):
         boxes = [row for frame in payloads(drive, "annotations/rows") for row in json.loads(frame)]
         assert sorted(boxes, key=str) == sorted(of_drive(tables, "sample_annotation"), key=str)
         found: dict[str, list[Any]] = {}
-        for frame in map(json.loads, payloads(drive, "tables")):
+        for frame in map(json.loads, payloads(drive, "import/tables")):
             found.setdefault(frame["table"], []).append(frame["row"])
         assert found["scene"] == tables["scene"][:2]
         assert found["log"] == tables["log"][:1]
@@ -137,8 +137,8 @@ def test_the_can_bus_of_the_drives_scenes_comes_with_its_clocks(tmp_path):
         assert len(poses) == 10
         assert report.streams["can_bus/pose"]["clock"] == "hardware"
         assert report.streams["can_bus/zoesensors"]["clock"] == "host"
-        assert json.loads(payloads(drive, "can_bus/route")[1]) == [[1.5, 2.5], [3.5, 4.5]]
-        assert len(payloads(drive, "can_bus/meta")) == 2
+        assert json.loads(payloads(drive, "import/can_bus/route")[1]) == [[1.5, 2.5], [3.5, 4.5]]
+        assert len(payloads(drive, "import/can_bus/meta")) == 2
 
 
 def test_labels_that_a_later_table_names_come_at_the_time_of_their_frame(tmp_path):

@@ -16,6 +16,7 @@ from trainload.aligning.streams import TimedStreams, times_of
 from trainload.aligning.values import matched_values
 from trainload.errors import UsageError
 from trainload.formats.durations import duration_ns
+from trainload.formats.envelopes import IMPORT_PREFIX
 
 if TYPE_CHECKING:
     from trainload.aligning.report import Report
@@ -146,14 +147,16 @@ def align(
     """For every time of stream `to`, or of a clock that ticks `every` so long, the samples of the other streams.
 
     drive: an open recording, or anything with the methods of TimedStreams (ArrayStreams, for instance).
-    using: the method per stream; left out, every other stream by `Nearest()`. Only acquisition times are used, never
+    using: the method per stream; left out, every other stream by `Nearest()`, but for what an import keeps beside the
+    sensors (IMPORT_PREFIX). Only acquisition times are used, never
     receive times. Cost: about one binary search per stream and reference time.
     Raises UsageError for unknown streams, and where host-stamped and hardware-stamped streams would meet.
     """
     if (to is None) == (every is None):
         raise UsageError('align takes one reference: to="a stream" or every="100ms"')
     drive = timed_streams(drive)
-    methods: dict[str, Method] = dict(using) if using is not None else {n: Nearest() for n in drive.streams if n != to}
+    sensors = [name for name in drive.streams if name != to and not name.startswith(IMPORT_PREFIX)]
+    methods: dict[str, Method] = dict(using) if using is not None else {name: Nearest() for name in sensors}
     ends = any(isinstance(method, Interval) for method in methods.values())
     if to is not None:
         reference = stream_reference(drive, to, with_ends=ends)

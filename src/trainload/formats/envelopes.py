@@ -24,6 +24,7 @@ from dataclasses import dataclass
 
 from trainload.errors import FormatError
 
+IMPORT_PREFIX = "import/"  # of streams whose times no sensor gave: what an import keeps beside the sensors'
 ENVELOPE_STREAM = "import/envelopes"
 RECORD_STREAM = "import/records"  # attachments and metadata of an MCAP log, each led by its opcode
 ENVELOPE_ENCODING = "trainload.envelopes.v1"

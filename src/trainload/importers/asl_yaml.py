@@ -11,17 +11,21 @@ from typing import Any
 
 from trainload.importers.source import Damage
 
+_MAX_BYTES = 1 << 16
 _KEY = re.compile(r"^(\s*)([A-Za-z_]\w*):\s*(.*)$")
 
 
 def calibration_from_yaml(path: Path, damage: Damage) -> dict[str, Any]:
-    """What sensor.yaml says, nested as there; {} where there is no such file. Lines that are no key count as damage."""
+    """What sensor.yaml says, nested as there, and under "sensor.yaml" its text; {} where there is no such file.
+
+    Lines that are no key count as damage.
+    """
     if not path.is_file():
         return {}
-    text = re.sub(
-        r"\[([^\]]*)\]", lambda found: "[" + " ".join(found[1].split()) + "]", path.read_text(errors="replace")
-    )
-    result: dict[str, Any] = {}
+    with path.open("rb") as file:
+        text = file.read(_MAX_BYTES).decode("utf-8", "replace")
+    result: dict[str, Any] = {path.name: text}
+    text = re.sub(r"\[([^\]]*)\]", lambda found: "[" + " ".join(found[1].split()) + "]", text)
     inner: dict[str, Any] | None = None
     for line in text.splitlines():
         line = line.split(" #")[0].rstrip()

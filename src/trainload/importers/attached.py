@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from trainload.formats.envelopes import IMPORT_PREFIX
 from trainload.importers.blocks import BlockReader
 from trainload.importers.columns import Column
 from trainload.importers.source import SourceStream
@@ -15,15 +16,17 @@ PIECE_BYTES = 16 << 20
 
 
 def attached_column(name: str, path: Path, time_ns: int, *, encoding: str, **more: Any) -> Column:
-    """A stream whose frames, one after the other, are the file: pieces of at most PIECE_BYTES, all at one time.
+    """The stream import/NAME whose frames, one after the other, are the file: pieces of at most PIECE_BYTES.
 
-    The time is not the file's own, so the clock is the host's.
+    All are at one time, which is not the file's own, so the clock is the host's.
     """
     size = path.stat().st_size
     starts = range(0, size, PIECE_BYTES)
     reader = BlockReader(path, block_bytes=0)
     more["calibration"] = {**more.get("calibration", {}), "file": path.name, "size_bytes": size}
-    stream = SourceStream(name, encoding=encoding, clock="host", time_source="a file without a time", **more)
+    stream = SourceStream(
+        IMPORT_PREFIX + name, encoding=encoding, clock="host", time_source="a file without a time", **more
+    )
 
     def load(index: int) -> bytes:
         return reader.read_at(starts[index], min(PIECE_BYTES, size - starts[index]))

@@ -26,7 +26,7 @@ _CLOCKS = {"can": "host", "gnss": "host"}
 _TIME_SOURCE = "t, seconds of the boot clock"
 _NOTE = "times are seconds since the device booted; CAN and GNSS were stamped when the host got them"
 _PARTS = ("processed_log", "global_pose", "video.hevc", "raw_log.bz2", "preview.png")
-_RAW_LOG_NOTE = "raw_log.bz2 is kept as bytes (capnp in bzip2, for openpilot's LogReader): raw_log, piece after piece"
+_RAW_LOG_NOTE = "raw_log.bz2 is kept as bytes (capnp in bzip2, for openpilot's LogReader) in import/raw_log"
 _MAX_TIMES_BYTES = 256 << 20
 
 

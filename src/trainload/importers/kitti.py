@@ -146,7 +146,9 @@ def _add_tracklets(source: ColumnSource, path: Path) -> None:
     source.columns.append(
         attached_column("tracklets", path, time, kind="labels", encoding="xml", calibration=facts)
     )  # fmt: skip
-    source.notes.append(f"{tracklets:,} tracklets with {poses:,} poses are kept as the XML they are in, in tracklets")
+    source.notes.append(
+        f"{tracklets:,} tracklets with {poses:,} poses are kept as the XML they are in, in import/tracklets"
+    )
 
 
 def _times(folder: Path, frames: NDArray[np.int64], source: ColumnSource) -> tuple[Times, Times | None, str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from trainload.formats.envelopes import IMPORT_PREFIX
 from trainload.importers.columns import Column, ColumnSource
 from trainload.importers.json_rows import json_rows
 from trainload.importers.nuscenes_tables import DriveTables, TableRows
@@ -23,7 +24,7 @@ _MAX_FILE_BYTES = 64 << 20
 
 
 def can_columns(root: Path, tables: DriveTables, source: ColumnSource) -> list[Column]:
-    """A stream per message, its frames the messages as JSON; meta and route one frame per scene.
+    """A stream per message, its frames the messages as JSON; meta and route, without times, one frame per scene.
 
     can_bus lies in the data set's folder or beside it.
     """
@@ -79,6 +80,10 @@ def _whole_files(message: str, files: list[tuple[str, Path]], tables: DriveTable
         else:
             source.damage.add(f"{path.name}: {size:,} bytes", frames=1, size_bytes=size)
     stream = SourceStream(
-        f"can_bus/{message}", "can", "json", clock="host", time_source="first sample of the scene: no time of its own"
+        f"{IMPORT_PREFIX}can_bus/{message}",
+        "can",
+        "json",
+        clock="host",
+        time_source="first sample of the scene: no time of its own",
     )
     return Column(stream, np.array(times, np.int64), lambda index: paths[index].read_bytes())

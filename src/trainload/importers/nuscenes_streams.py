@@ -7,7 +7,7 @@
 | annotations | one per sample | its boxes, BOX_DTYPE |
 | sample/rows, sample_data/rows | one per row | the row, JSON |
 | annotations/rows | one per sample | the rows of its boxes, in the order of the boxes, a JSON array |
-| tables | one per row | {"table": ..., "row": ...}: scenes, instances, sensors, categories, all others of the drive |
+| import/tables | one per row | {"table": ..., "row": ...}: scenes, instances, sensors, categories, every other row |
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from trainload.formats.envelopes import IMPORT_PREFIX
 from trainload.importers.columns import Column, ColumnSource, file_loader, file_stream
 from trainload.importers.file_list import FileList, NameArray
 from trainload.importers.nuscenes_tables import DriveTables, Row, TableRows
@@ -161,7 +162,11 @@ def _other_rows(tables: DriveTables) -> Column:
         return b'{"table":"%s","row":%s}' % (name.encode(), rows.text(index - int(bounds[place])))
 
     stream = SourceStream(
-        "tables", "table rows", "json", clock="host", time_source="the first sample: no times of their own"
+        IMPORT_PREFIX + "tables",
+        "table rows",
+        "json",
+        clock="host",
+        time_source="the first sample: no times of their own",
     )
     return Column(stream, np.full(int(bounds[-1]), start, np.int64), load)
 
