@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -90,3 +91,23 @@ def test_any_batch_at_once(case):
     path, pixels, _ = case
     images, _ = tl.ImageLoader(path, batch_size=8).batch([3, 0, 3])
     assert np.array_equal(images, pixels[[3, 0, 3]])
+
+
+def test_a_small_gather_needs_no_thread_and_gives_what_threads_give(case):
+    path, _, _ = case
+
+    def untouched(images, labels):
+        names.update(thread.name.split("-")[1] for thread in threading.enumerate() if "trainload" in thread.name)
+        return images, labels
+
+    names: set[str] = set()
+    plain = tl.ImageLoader(path, batch_size=10, with_ids=True)
+    for mine, other in zip(plain, tl.ImageLoader(path, batch_size=10, with_ids=True, ops=[untouched]), strict=True):
+        assert all(np.array_equal(a, b) for a, b in zip(mine, other, strict=True))
+    assert names == {"decode"}  # an operation of the user's may take its time
+    iterator = iter(plain)
+    next(iterator)
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("trainload")]
+    assert plain.stats.decode_seconds > 0
+    iterator.close()
+    assert list(iterator) == []

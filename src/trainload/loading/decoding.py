@@ -21,6 +21,7 @@ from trainload.loading.sets import LoadedSet, Origin
 from trainload.loading.stats import LoaderStats
 
 MOST_REPLACEMENTS_TRIED = 256  # where a whole batch is damaged
+INSTANT_BYTES = 1 << 20  # of a gather: 0.1 ms
 SCRATCH_BYTES = 8 << 20  # of one thread, apart from what grows with the picture
 SCRATCH_BYTES_PER_PIXEL = 10  # a progressive picture's coefficients, or Pillow's CMYK and RGB
 
@@ -28,7 +29,8 @@ SCRATCH_BYTES_PER_PIXEL = 10  # a progressive picture's coefficients, or Pillow'
 class SampleDecoder:
     """Decodes slices of batches for all threads and finishes batches. Holds the set and the operations, no loader.
 
-    picture_shape, dtype: of one picture of a batch. scratch_bytes: what one thread needs at most.
+    picture_shape, dtype: of one picture of a batch. scratch_bytes: what one thread needs at most. gathers: a batch is
+    one gather from pixels in memory, but for batch operations.
     Raises UsageError for operations that cannot be.
     """
 
@@ -57,8 +59,13 @@ class SampleDecoder:
         self.picture_shape = self._pictures.shape
         self.dtype = self._pictures.dtype
         self._layout = layout or ("NHWC" if self.dtype == np.uint8 else "NCHW")
-        self._gathers = not split.core and self.dtype == np.uint8 and self.picture_shape == shape
+        self.gathers = not split.core and self.dtype == np.uint8 and self.picture_shape == shape
         self.scratch_bytes = SCRATCH_BYTES + SCRATCH_BYTES_PER_PIXEL * samples.largest_picture
+
+    def is_instant(self, batch_size: int) -> bool:
+        """True where a batch takes less time than it takes to wake a thread: one small gather, nothing else."""
+        bytes_moved = batch_size * int(np.prod(self.picture_shape))
+        return self.gathers and not self._batch_ops and bytes_moved <= INSTANT_BYTES
 
     def new_scratch(self) -> Scratch:
         """What one thread keeps from picture to picture."""
@@ -84,7 +91,7 @@ class SampleDecoder:
     def _take_pixels(self, scratch: Scratch, ids: NDArray[np.int64], job: BatchJob, images: NDArray[Any]) -> None:
         pixels = self._samples.pixels
         assert pixels is not None
-        if self._gathers:
+        if self.gathers:
             np.take(pixels, ids, axis=0, out=images)
         else:
             self._pictures.run_pixels(scratch, pixels, ids.astype(np.uint64), job.seed, job.epoch, images)

@@ -63,7 +63,8 @@ class RunPlan:
     """What a run is to do. Pure values, fixed before any thread starts.
 
     stream: int64 [n], the ids of this rank in order; share: their batches. windows: int64 bounds of the parts of the
-    stream that are in one arena at a time. slice_size: samples that a decode worker takes at a time.
+    stream that are in one arena at a time. slice_size: samples that a decode worker takes at a time. With 0 workers the
+    consumer decodes.
     """
 
     seed: int

@@ -21,7 +21,8 @@ SLICE_BYTES = 2 << 20  # or about this much of large ones: stopping waits for a 
 class Workforce:
     """How many threads do the work, and how far ahead. Nothing of it changes what a batch holds.
 
-    workers: that decode. io_workers: that read. prefetch: batches in the making. verify: check blocks as they arrive.
+    workers: that decode; 0: the consumer does. io_workers: that read. prefetch: batches in the making. verify: check
+    blocks as they arrive.
     """
 
     workers: int
@@ -34,7 +35,7 @@ class Planner:
     """Makes the plans of one loader's runs, and keeps the one that was made ahead.
 
     labels: int32, of the whole set. places: where samples lie, None where nothing is read. has_blocks: units are
-    blocks.
+    blocks. whole_batches: a batch is one piece of work, since a sample costs next to nothing.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class Planner:
         labels: NDArray[np.int32],
         places: Places | None,
         has_blocks: bool,
+        whole_batches: bool = False,
     ) -> None:
         self._selection = selection
         self._cut = cut
@@ -53,7 +55,9 @@ class Planner:
         self._labels = labels
         self._places = places
         self._has_blocks = has_blocks
-        self._slice_size = _slice_size(cut.batch_size, workforce.workers, places, selection.ids)
+        self._slice_size = cut.batch_size
+        if not whole_batches:
+            self._slice_size = _slice_size(cut.batch_size, workforce.workers, places, selection.ids)
         self._ready: tuple[tuple[object, ...], RunPlan] | None = None
 
     def plan(self, rule: OrderRule, epoch: int, position: int, buffer_bytes: int | None) -> RunPlan:

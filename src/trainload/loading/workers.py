@@ -1,8 +1,9 @@
 """The only threads of the loader: they read, decode and finish the batches of one pass over an order.
 
 IO workers fill arenas, read k of an arena by worker k mod N: no queue. Decode workers take slices of batches in order,
-across batches, so none waits for the end of a batch. The consumer admits a batch when it takes one, and gets them in
-order. A run knows its plan and its buffers, never the loader: dropping the loader or the iterator ends it.
+across batches, so none waits for the end of a batch; where there are none, the consumer does their work when it asks.
+The consumer admits a batch when it takes one, and gets them in order. A run knows its plan and its buffers, never the
+loader: dropping the loader or the iterator ends it.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ from __future__ import annotations
 import os
 import threading
 import time
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +54,7 @@ class Run:
         epoch is consumed, and kept there.
         """
         self._plan = plan
+        self._windows: list[int] = plan.windows.tolist()
         self._decoder = decoder
         self._arrays = arrays
         self._stats = stats
@@ -69,6 +73,7 @@ class Run:
         self._failed: dict[tuple[int, int], Exception] = {}  # (window, row of its layout): what its read raised
         self._stopped = False
         self._failure: BaseException | None = None
+        self._scratch = None if plan.workers else decoder.new_scratch()  # of the consumer, who decodes then
         lock = threading.RLock()  # reentrant: the garbage collector may call stop() anywhere
         self._lock = lock
         self._work = threading.Condition(lock)  # slices were added
@@ -124,6 +129,8 @@ class Run:
             return None
         job = self._pending[0]
         started = time.perf_counter()
+        while not self._plan.workers and self._slices and not job.done:
+            self._decode(self._scratch, self._slices.popleft())
         with self._lock:
             while not job.done and self._failure is None and not self._stopped:
                 self._done.wait()
@@ -154,7 +161,7 @@ class Run:
             return
         for thread in self._threads:
             thread.join()
-        read_ahead = self._fills.get(len(self._plan.windows) - 1)
+        read_ahead = self._fills.get(len(self._windows) - 1)
         kept = Kept(self._next_plan, read_ahead) if read_ahead is not None else None
         self._fills.clear()  # a run that is kept must not keep the arenas
         self._arenas = ()
@@ -192,12 +199,12 @@ class Run:
 
     def _cut(self, job: BatchJob, first: int, end: int) -> list[Slice]:
         """The slices of stream positions first .. end-1: none crosses a window."""
-        windows = self._plan.windows
-        window = int(np.searchsorted(windows, first, side="right")) - 1
+        windows = self._windows
+        window = bisect_right(windows, first) - 1
         slices = []
         at = first
         while at < end:
-            stop = min(at + self._plan.slice_size, end, int(windows[window + 1]))
+            stop = min(at + self._plan.slice_size, end, windows[window + 1])
             slices.append(Slice(job, at - first, stop - first, window))
             window += stop == windows[window + 1]
             at = stop
@@ -221,16 +228,19 @@ class Run:
     def _decode_loop(self, n: int) -> None:
         scratch = self._decoder.new_scratch()
         while (part := self._next_slice()) is not None:
-            try:
-                fill = self._await_fill(part)
-                started = time.perf_counter()
-                if not self._stopped:
-                    self._decoder.decode(scratch, fill, part.job, part.first, part.end)
-                self._give_back(part, time.perf_counter() - started)
-            except BaseException as error:
-                part.job.error = part.job.error or error
-                self._give_back(part, 0.0)
+            self._decode(scratch, part)
             del part  # else the last batch stays in memory while this thread waits
+
+    def _decode(self, scratch: Any, part: Slice) -> None:
+        try:
+            fill = self._await_fill(part)
+            started = time.perf_counter()
+            if not self._stopped:
+                self._decoder.decode(scratch, fill, part.job, part.first, part.end)
+            self._give_back(part, time.perf_counter() - started)
+        except BaseException as error:
+            part.job.error = part.job.error or error
+            self._give_back(part, 0.0)
 
     def _next_slice(self) -> Slice | None:
         started = time.perf_counter()
@@ -278,8 +288,10 @@ class Run:
             self._finish(part.job)
 
     def _finish(self, job: BatchJob) -> None:
+        if self._stopped:  # its slices were skipped
+            return
         try:
-            if job.error is None and not self._stopped:
+            if job.error is None:
                 self._decoder.finish(job)
         except BaseException as error:
             job.error = error
@@ -291,7 +303,7 @@ class Run:
         assert self._pictures is not None
         pictures = self._pictures.clone()
         try:
-            for window in range(len(self._plan.windows) - (self._following is None)):
+            for window in range(len(self._windows) - (self._following is None)):
                 fill, reads = self._fill_of(window, planner=n == 0)
                 if fill is None or reads is None:
                     continue
