@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 
 from trainload.errors import FormatError, UsageError
 from trainload.storage.aligned import aligned_buffer
+from trainload.storage.read_ahead import announce
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 CHUNK_BYTES = 4 << 20  # one system call reads at most this much
-ADVICE_BYTES = 128 << 10  # Linux cuts a longer hint at the device's read-ahead, 128 KB by default
-PROBE_BYTES = 1 << 20  # hints for pages that are there cost a third of reading them: one look per so much saves that
 
 
 class FileSource:
@@ -58,20 +57,7 @@ class FileSource:
             done += count
 
     def will_need(self, offset: int, size: int) -> None:
-        if not hasattr(os, "posix_fadvise"):  # macOS has none
-            return
-        end = offset + size
-        for start in range(offset, end, PROBE_BYTES):
-            if not self._is_cached(start):
-                for at in range(start, min(start + PROBE_BYTES, end), ADVICE_BYTES):
-                    os.posix_fadvise(self._fd, at, min(ADVICE_BYTES, end - at), os.POSIX_FADV_WILLNEED)
-
-    def _is_cached(self, offset: int) -> bool:
-        """True where the page cache has the byte at `offset`; False also where the file system cannot say."""
-        try:
-            return os.preadv(self._fd, (bytearray(1),), offset, os.RWF_NOWAIT) == 1
-        except OSError:
-            return False
+        announce(self._fd, offset, size)
 
     def read_aligned_at(self, offset: int, size: int) -> memoryview:
         """`size` bytes from `offset` in fresh memory that starts at a multiple of 64 and is the caller's."""
