@@ -93,6 +93,21 @@ def test_only_the_segments_that_a_region_needs_have_to_be_sound() -> None:
     assert np.array_equal(region, whole[:20, :40])
 
 
+@pytest.mark.parametrize("optimize", [False, True])
+@pytest.mark.parametrize("noise", [0, 8, 120])
+def test_huffman_tables_of_every_kind_decode_exactly(noise: int, optimize: bool) -> None:
+    """Short and long codes, large coefficients, blocks that end with their last coefficient."""
+    rng = np.random.default_rng(noise)
+    slope = np.linspace(0, 255, WIDTH)[None, :, None] + np.linspace(-99, 99, HEIGHT)[:, None, None]
+    pixels = np.clip(slope + rng.normal(0, 1, (HEIGHT, WIDTH, 3)) * noise, 0, 255).astype(np.uint8)
+    for quality in (1, 20, 50, 80, 95, 100):
+        encoded = io.BytesIO()
+        Image.fromarray(pixels).save(encoded, "JPEG", quality=quality, optimize=optimize, subsampling=quality % 3)
+        whole = by_pillow(encoded.getvalue())
+        assert np.array_equal(_core.decode_jpeg(as_array(encoded.getvalue())), whole)
+        assert_regions_equal(as_array(encoded.getvalue()), whole, boxes(WIDTH, HEIGHT, 20))
+
+
 @pytest.mark.parametrize("mode", ["RGB", "L"])
 @pytest.mark.parametrize("subsampling", [0, 1, 2])
 def test_a_progressive_picture_is_exact_too(mode: str, subsampling: int) -> None:

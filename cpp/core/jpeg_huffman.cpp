@@ -14,15 +14,12 @@ struct EntropyDecoder {
     boolean (*decode_mcu)(j_decompress_ptr, JBLOCKROW*);
 };
 
-constexpr std::array<std::uint8_t, 64> kNaturalOrder{0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,
-                                                     12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6,  7,  14, 21, 28,
-                                                     35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51,
-                                                     58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63};
-
-// The value that `size` extra bits stand for (T.81 F.2.2.1, EXTEND).
-int extended(int bits, int size) {
-    return bits < 1 << (size - 1) ? bits - (1 << size) + 1 : bits;
-}
+// Where a coefficient's place in the zigzag order stands in the block. Places that are none, which only damaged data
+// has, stand for the last one: such a block is given up.
+constexpr std::array<std::uint8_t, 64 + 16> kNaturalOrder{
+    0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,  12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13,
+    6,  7,  14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45, 38, 31,
+    39, 46, 53, 60, 61, 54, 47, 55, 62, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63};
 
 std::uint64_t load_big_endian(const std::uint8_t* bytes) {
     std::uint64_t word;
@@ -32,13 +29,6 @@ std::uint64_t load_big_endian(const std::uint8_t* bytes) {
 
 bool has_byte_ff(std::uint64_t word) {
     return ((~word - 0x0101010101010101ULL) & word & 0x8080808080808080ULL) != 0;
-}
-
-// The next symbol and its length, from an entry that does not hold a whole coefficient. False: there is no such code.
-inline bool find_code(const HuffmanTable& table, std::uint64_t bits, std::uint32_t entry, int& symbol, int& length) {
-    symbol = static_cast<int>(entry >> 8);
-    length = static_cast<int>(entry & 0x7F);
-    return length != 0 || table.find_long(bits, symbol, length);
 }
 
 }  // namespace
@@ -67,58 +57,6 @@ inline void BitReader::refill() {
     }
 }
 
-inline int BitReader::take_value(int size) {
-    if (size == 0) return 0;
-    const int value = extended(static_cast<int>(bits >> (64 - size)), size);
-    take(size);
-    return value;
-}
-
-bool HuffmanTable::build(const JHUFF_TBL& source, bool is_ac) {
-    if (is_ready_ && std::equal(counts_.begin(), counts_.end(), source.bits) &&
-        std::equal(symbols_.begin(), symbols_.end(), source.huffval))
-        return true;
-    is_ready_ = false;
-    std::copy_n(source.bits, counts_.size(), counts_.begin());
-    std::copy_n(source.huffval, symbols_.size(), symbols_.begin());
-    entries_.fill(kCodeOnly);
-    int code = 0, position = 0;
-    for (int length = 1; length <= 16; ++length, code <<= 1) {
-        offset_[length] = position - code;
-        if (position + counts_[length] > 256 || code + counts_[length] > 1 << length) return false;
-        for (int i = 0; i < counts_[length]; ++i, ++code, ++position)
-            if (length <= kLookBits) add_code(static_cast<unsigned>(code), length, symbols_[position], is_ac);
-        end_[length] = code;
-    }
-    return is_ready_ = true;
-}
-
-void HuffmanTable::add_code(unsigned code, int length, int symbol, bool is_ac) {
-    const int run = is_ac ? symbol >> 4 : 0, size = is_ac ? symbol & 15 : symbol, rest = kLookBits - length;
-    for (unsigned tail = 0; tail < 1U << rest; ++tail) {
-        auto entry = static_cast<std::uint32_t>(symbol << 8 | length) | kCodeOnly;
-        if (size == 0) {
-            const bool ends = is_ac && run != 15;
-            entry = static_cast<std::uint32_t>(length) | (ends ? kEndOfBlock : static_cast<unsigned>(run)) << 8;
-        } else if (size <= rest) {
-            const int value = extended(static_cast<int>(tail >> (rest - size)), size);
-            entry = static_cast<std::uint32_t>(value) << 16 | static_cast<unsigned>(run) << 8 |
-                    static_cast<unsigned>(length + size);
-        }
-        entries_[code << rest | tail] = entry;
-    }
-}
-
-bool HuffmanTable::find_long(std::uint64_t bits, int& symbol, int& length) const {
-    for (length = kLookBits + 1; length <= 16; ++length) {
-        const auto code = static_cast<std::int32_t>(bits >> (64 - length));
-        if (code >= end_[length]) continue;
-        symbol = symbols_[static_cast<std::size_t>(code + offset_[length])];
-        return true;
-    }
-    return false;
-}
-
 void HuffmanDecoder::attach(jpeg_decompress_struct& decoder) {
     if (decoder.progressive_mode || decoder.arith_code || jpeg_has_multiple_scans(&decoder)) return;
     block_count_ = decoder.blocks_in_MCU;
@@ -128,8 +66,9 @@ void HuffmanDecoder::attach(jpeg_decompress_struct& decoder) {
         const JHUFF_TBL* const dc = decoder.dc_huff_tbl_ptrs[info.dc_tbl_no];
         const JHUFF_TBL* const ac = decoder.ac_huff_tbl_ptrs[info.ac_tbl_no];
         if (dc == nullptr || ac == nullptr) return;
-        HuffmanTable &dc_table = dc_tables_[info.dc_tbl_no], &ac_table = ac_tables_[info.ac_tbl_no];
-        if (!dc_table.build(*dc, false) || !ac_table.build(*ac, true)) return;
+        DcTable& dc_table = dc_tables_[info.dc_tbl_no];
+        AcTable& ac_table = ac_tables_[info.ac_tbl_no];
+        if (!dc_table.build(*dc) || !ac_table.build(*ac)) return;
         blocks_[i] = {&dc_table, &ac_table, component};
     }
     restart_interval_ = mcus_to_restart_ = static_cast<int>(decoder.restart_interval);
@@ -185,41 +124,60 @@ bool HuffmanDecoder::decode_blocks(JBLOCKROW* blocks) {
 template <bool stores>
 inline bool HuffmanDecoder::decode_block(BitReader& reader, const Block& block, int& last_dc, JCOEF* out) {
     reader.refill();
-    std::uint32_t entry = block.dc->look(reader.bits);
-    int symbol, length;
-    if (HuffmanTable::is_whole(entry)) {
-        last_dc += static_cast<std::int32_t>(entry) >> 16;
-        reader.take(static_cast<int>(entry & 0x7F));
-    } else {
-        if (!find_code(*block.dc, reader.bits, entry, symbol, length)) return false;
-        reader.take(length);
-        last_dc += reader.take_value(symbol & 15);
+    auto [length, size] = block.dc->look(reader.bits);
+    if (length == 0) [[unlikely]] {
+        int symbol, code_length = DcTable::kLookBits;
+        if (!block.dc->find_longer(reader.bits, symbol, code_length)) return false;
+        length = static_cast<std::uint8_t>(code_length);
+        size = static_cast<std::uint8_t>(symbol & 15);
     }
+    if (size > 11) return false;  // pictures of 8 bits have no such difference
+    last_dc += extended(reader.bits << length, size);
+    reader.take(length + size);
     if (last_dc != static_cast<JCOEF>(last_dc)) return false;
     if (stores) out[0] = static_cast<JCOEF>(last_dc);
-    for (int k = 1; k < 64; ++k) {
+    // 56 bits are enough for the mean and a look (27 and 20 bits), and for two looks (one of them 26, if it is longer).
+    for (int place = 1;;) {
+        place = take_coefficients<stores>(reader, *block.ac, place, out);
+        if (place >= 64) return place == 64 && reader.count >= 0;
         reader.refill();
-        entry = block.ac->look(reader.bits);
-        // Coefficients that are whole in the table, as many as the bits last; 32 of them stay for what comes then.
-        for (int room = 56 - 32; HuffmanTable::is_whole(entry); entry = block.ac->look(reader.bits)) {
-            reader.take(static_cast<int>(entry & 0x7F));
-            k += static_cast<int>(entry >> 8 & 0xFF);
-            if (k >= 64) return k >= static_cast<int>(HuffmanTable::kEndOfBlock) && reader.count >= 0;
-            if (stores) out[kNaturalOrder[k]] = static_cast<JCOEF>(static_cast<std::int32_t>(entry) >> 16);
-            if (++k == 64) return reader.count >= 0;
-            room -= HuffmanTable::kLookBits;
-            if (room < 0) reader.refill(), room = 56 - 32;
-        }
-        if (!find_code(*block.ac, reader.bits, entry, symbol, length)) return false;
-        reader.take(length);
-        const int run = symbol >> 4, size = symbol & 15;
-        if (size == 0 && run != 15) return reader.count >= 0;
-        k += run;
-        if (k >= 64) return false;
-        const int value = reader.take_value(size);
-        if (stores && size != 0) out[kNaturalOrder[k]] = static_cast<JCOEF>(value);
+        place = take_coefficients<stores>(reader, *block.ac, place, out);
+        if (place >= 64) return place == 64 && reader.count >= 0;
     }
-    return reader.count >= 0;
+}
+
+// Takes what one look at the table tells, from `place` in the zigzag order on. Returns the place after it; 64: the
+// block has ended; more: there is something wrong.
+template <bool stores>
+inline int HuffmanDecoder::take_coefficients(BitReader& reader, const AcTable& table, int place, JCOEF* out) {
+    AcTable::Entry entry = table.look(reader.bits);
+    if (entry.length == 0) [[unlikely]]
+        entry = look_longer(reader, table);
+    const std::uint64_t bits = reader.bits;
+    reader.take(entry.length);
+    const int first = place + entry.first_place, second = place + entry.place;
+    if (stores) out[kNaturalOrder[first]] = entry.first_value;  // 0 if there is no first: the second stands there, or 0
+    if (second >= 64) [[unlikely]] {
+        if (first >= 63 && entry.first_length != 0) {
+            if (first > 63) return 65;
+            // The block ends with the first; the rest belongs to the next block.
+            reader.bits = bits << entry.first_length;
+            reader.count += entry.length - entry.first_length;
+            return 64;
+        }
+        return entry.place >= AcTable::kEndOfBlock ? 64 : 65;
+    }
+    if (stores)
+        out[kNaturalOrder[second]] = static_cast<JCOEF>(extended(bits << (entry.length - entry.size), entry.size));
+    return second + 1;
+}
+
+// A code that is longer than a look, or none.
+AcTable::Entry HuffmanDecoder::look_longer(BitReader& reader, const AcTable& table) {
+    reader.refill();
+    int symbol, length = AcTable::kLookBits;
+    if (!table.find_longer(reader.bits, symbol, length)) return AcTable::kNothing;
+    return AcTable::single(length, symbol);
 }
 
 }  // namespace trainload
