@@ -67,18 +67,23 @@ void check_batch(const Batch& out, const OutputFormat& format, std::size_t pictu
 }
 
 Slice to_slice(const ByteArray& arena, const Indices& offsets, const Indices& sizes, const Indices& ids, std::byte* out,
-               const Codes& codes) {
+               const Codes& codes, EntryPointStore* entry_points) {
     const std::size_t count = ids.size();
     if (offsets.size() != count || sizes.size() != count || codes.size() != count)
         throw nb::value_error("offsets, sizes, ids and codes have one entry per picture");
-    return {{arena.data(), arena.size()}, {offsets.data(), count}, {sizes.data(), count}, {ids.data(), count}, out,
-            {codes.data(), count}};
+    return {{arena.data(), arena.size()},
+            {offsets.data(), count},
+            {sizes.data(), count},
+            {ids.data(), count},
+            out,
+            {codes.data(), count},
+            entry_points};
 }
 
 void run(const Pipeline& pipeline, Scratch& scratch, const ByteArray& arena, const Indices& offsets,
          const Indices& sizes, const Indices& ids, std::uint64_t seed, std::uint32_t epoch, const Batch& out,
-         const Codes& codes) {
-    const Slice slice = to_slice(arena, offsets, sizes, ids, static_cast<std::byte*>(out.data()), codes);
+         const Codes& codes, EntryPointStore* entry_points) {
+    const Slice slice = to_slice(arena, offsets, sizes, ids, static_cast<std::byte*>(out.data()), codes, entry_points);
     check_batch(out, pipeline.format(), ids.size());
     const nb::gil_scoped_release unlocked;
     pipeline.run(scratch, slice, seed, epoch);
@@ -86,8 +91,8 @@ void run(const Pipeline& pipeline, Scratch& scratch, const ByteArray& arena, con
 
 void run_decode_only(const Pipeline& pipeline, Scratch& scratch, const ByteArray& arena, const Indices& offsets,
                      const Indices& sizes, const Indices& ids, std::uint64_t seed, std::uint32_t epoch,
-                     const Codes& codes) {
-    const Slice slice = to_slice(arena, offsets, sizes, ids, nullptr, codes);
+                     const Codes& codes, EntryPointStore* entry_points) {
+    const Slice slice = to_slice(arena, offsets, sizes, ids, nullptr, codes, entry_points);
     const nb::gil_scoped_release unlocked;
     pipeline.run_decode_only(scratch, slice, seed, epoch);
 }
@@ -122,6 +127,10 @@ void bind_pipeline(nb::module_& module) {
         .def_prop_ro(
             "messages", [](const Scratch& scratch) { return scratch.messages; },
             "Why pictures of the last slice were not good: (position, reason).");
+    nb::class_<EntryPointStore>(module, "EntryPointStore",
+                                "Where decoding may begin inside of the pictures of one set; shared by all threads.")
+        .def(nb::init<std::size_t>(), nb::arg("budget_bytes"))
+        .def_prop_ro("size_bytes", &EntryPointStore::size_bytes, "Of all that is kept; never more than the budget.");
     nb::class_<Pipeline>(module, "Pipeline", "Operations and an output format; shared by all threads.")
         .def(
             "__init__",
@@ -134,9 +143,12 @@ void bind_pipeline(nb::module_& module) {
             nb::arg("std"), nb::arg("dct_scale"))
         .def("run", &run, nb::arg("scratch"), nb::arg("arena"), nb::arg("offsets"), nb::arg("sizes"), nb::arg("ids"),
              nb::arg("seed"), nb::arg("epoch"), nb::arg("out").noconvert(), nb::arg("codes").noconvert(),
-             "Decodes pictures that lie in `arena` into out[i]; codes[i]: 0 good, 1 needs another decoder, 2 corrupt.")
+             nb::arg("entry_points").none() = nb::none(),
+             "Decodes pictures that lie in `arena` into out[i]; codes[i]: 0 good, 1 needs another decoder, 2 corrupt. "
+             "entry_points: known and kept by id; they save time and change no result.")
         .def("run_decode_only", &run_decode_only, nb::arg("scratch"), nb::arg("arena"), nb::arg("offsets"),
              nb::arg("sizes"), nb::arg("ids"), nb::arg("seed"), nb::arg("epoch"), nb::arg("codes").noconvert(),
+             nb::arg("entry_points").none() = nb::none(),
              "The region decode of the same crops, into nothing: what `run` is measured against.")
         .def("run_pixels", &run_pixels, nb::arg("scratch"), nb::arg("pixels"), nb::arg("rows"), nb::arg("ids"),
              nb::arg("seed"), nb::arg("epoch"), nb::arg("out").noconvert(),

@@ -14,6 +14,10 @@ struct EntropyDecoder {
     boolean (*decode_mcu)(j_decompress_ptr, JBLOCKROW*);
 };
 
+// Closer entry points cost more memory (a picture of 500x375 has 370 of them, 4.4 KB) and save no more time.
+constexpr int kBlocksBetweenPoints = 24;
+constexpr std::size_t kMostBytes = std::size_t{1} << 28;  // of data whose bits an entry point can count
+
 // Where a coefficient's place in the zigzag order stands in the block. Places that are none, which only damaged data
 // has, stand for the last one: such a block is given up.
 constexpr std::array<std::uint8_t, 64 + 16> kNaturalOrder{
@@ -57,28 +61,39 @@ inline void BitReader::refill() {
     }
 }
 
-void HuffmanDecoder::attach(jpeg_decompress_struct& decoder) {
+void HuffmanDecoder::attach(jpeg_decompress_struct& decoder, EntryPoints* points) {
     if (decoder.progressive_mode || decoder.arith_code || jpeg_has_multiple_scans(&decoder)) return;
+    if (!take_tables(decoder)) return;
+    restart_interval_ = mcus_to_restart_ = static_cast<int>(decoder.restart_interval);
+    next_restart_ = 0;
+    columns_ = end_column_ = static_cast<int>(decoder.MCUs_per_row);
+    column_ = first_column_ = asked_mcu_ = mcu_ = 0;
+    last_dc_.fill(0);
+    start_ = decoder.src->next_input_byte;
+    reader_ = {start_, start_ + decoder.src->bytes_in_buffer, 0, 0};
+    points_ = decoder.src->bytes_in_buffer <= kMostBytes ? points : nullptr;
+    next_point_ = -1;
+    if (points_ != nullptr) {
+        step_ = next_point_ = std::max(1, kBlocksBetweenPoints / block_count_);
+        points_->reserve(static_cast<std::size_t>(columns_) * decoder.MCU_rows_in_scan / static_cast<unsigned>(step_));
+    }
+    reinterpret_cast<EntropyDecoder*>(decoder.entropy)->decode_mcu = decode_mcu;
+}
+
+bool HuffmanDecoder::take_tables(const jpeg_decompress_struct& decoder) {
     block_count_ = decoder.blocks_in_MCU;
     for (int i = 0; i < block_count_; ++i) {
         const int component = decoder.MCU_membership[i];
         const jpeg_component_info& info = *decoder.cur_comp_info[component];
         const JHUFF_TBL* const dc = decoder.dc_huff_tbl_ptrs[info.dc_tbl_no];
         const JHUFF_TBL* const ac = decoder.ac_huff_tbl_ptrs[info.ac_tbl_no];
-        if (dc == nullptr || ac == nullptr) return;
+        if (dc == nullptr || ac == nullptr) return false;
         DcTable& dc_table = dc_tables_[info.dc_tbl_no];
         AcTable& ac_table = ac_tables_[info.ac_tbl_no];
-        if (!dc_table.build(*dc) || !ac_table.build(*ac)) return;
+        if (!dc_table.build(*dc) || !ac_table.build(*ac)) return false;
         blocks_[i] = {&dc_table, &ac_table, component};
     }
-    restart_interval_ = mcus_to_restart_ = static_cast<int>(decoder.restart_interval);
-    next_restart_ = 0;
-    columns_ = end_column_ = static_cast<int>(decoder.MCUs_per_row);
-    column_ = first_column_ = 0;
-    last_dc_.fill(0);
-    const std::uint8_t* const start = decoder.src->next_input_byte;
-    reader_ = {start, start + decoder.src->bytes_in_buffer, 0, 0};
-    reinterpret_cast<EntropyDecoder*>(decoder.entropy)->decode_mcu = decode_mcu;
+    return true;
 }
 
 void HuffmanDecoder::give_up(j_decompress_ptr decoder) {
@@ -88,14 +103,60 @@ void HuffmanDecoder::give_up(j_decompress_ptr decoder) {
     __builtin_unreachable();
 }
 
-// blocks: null where the rows of this MCU are skipped.
+// blocks: null where the rows of this MCU are skipped. What is not wanted is left lying until more is wanted.
 boolean HuffmanDecoder::decode_mcu(j_decompress_ptr decoder, JBLOCKROW* blocks) {
     HuffmanDecoder& self = *static_cast<JpegClient*>(decoder->client_data)->huffman;
-    if (self.restart_interval_ != 0 && self.mcus_to_restart_-- == 0 && !self.read_restart()) self.give_up(decoder);
-    const bool stores = blocks != nullptr && self.column_ >= self.first_column_ && self.column_ < self.end_column_;
-    if (!(stores ? self.decode_blocks<true>(blocks) : self.decode_blocks<false>(blocks))) self.give_up(decoder);
-    if (++self.column_ == self.columns_) self.column_ = 0;
+    const int mcu = self.asked_mcu_++, column = self.column_;
+    self.column_ = column + 1 == self.columns_ ? 0 : column + 1;
+    if (blocks == nullptr || column < self.first_column_ || column >= self.end_column_) return TRUE;
+    if ((self.mcu_ != mcu && !self.go_to(mcu)) || !self.decode_next<true>(blocks)) self.give_up(decoder);
     return TRUE;
+}
+
+bool HuffmanDecoder::go_to(int mcu) {
+    if (points_ != nullptr) {
+        const int nearest = std::min(mcu / step_, static_cast<int>(points_->size()));
+        if (nearest * step_ > mcu_ && !enter(nearest * step_, (*points_)[static_cast<std::size_t>(nearest - 1)]))
+            return false;
+    }
+    while (mcu_ < mcu)
+        if (!decode_next<false>(nullptr)) return false;
+    return true;
+}
+
+bool HuffmanDecoder::enter(int mcu, const EntryPoint& point) {
+    if (point.bit / 8 > static_cast<std::size_t>(reader_.end - start_)) return false;
+    reader_ = {start_ + point.bit / 8, reader_.end, 0, 0};
+    reader_.refill();
+    reader_.take(static_cast<int>(point.bit % 8));
+    std::ranges::copy(point.means, last_dc_.begin());
+    mcu_ = mcu;
+    next_point_ = mcu + step_;
+    if (restart_interval_ != 0) {
+        next_restart_ = (mcu - 1) / restart_interval_ & 7;
+        mcus_to_restart_ = (restart_interval_ - mcu % restart_interval_) % restart_interval_;
+    }
+    return reader_.count >= 0;
+}
+
+// The state before the next MCU. The bytes that were read ahead are counted back, with their stuffed zeros.
+EntryPoint HuffmanDecoder::entry_point() const {
+    const std::uint8_t* at = reader_.at;
+    for (int count = reader_.count; count > 0; count -= 8)
+        at -= at - start_ >= 2 && at[-1] == 0 && at[-2] == 0xFF ? 2 : 1;
+    EntryPoint point{static_cast<std::uint32_t>((at - start_) * 8 + (-reader_.count & 7)), {}};
+    for (std::size_t i = 0; i < point.means.size(); ++i) point.means[i] = static_cast<std::int16_t>(last_dc_[i]);
+    return point;
+}
+
+// False where another entry point is known: it belongs to other bytes.
+bool HuffmanDecoder::pass_entry_point() {
+    const auto i = static_cast<std::size_t>(mcu_ / step_ - 1);
+    const EntryPoint point = entry_point();
+    next_point_ += step_;
+    if (i < points_->size()) return (*points_)[i] == point;
+    points_->push_back(point);
+    return true;
 }
 
 bool HuffmanDecoder::read_restart() {
@@ -105,12 +166,16 @@ bool HuffmanDecoder::read_restart() {
     reader_ = {at + 2, reader_.end, 0, 0};
     last_dc_.fill(0);
     next_restart_ = (next_restart_ + 1) & 7;
-    mcus_to_restart_ = restart_interval_ - 1;
+    mcus_to_restart_ = restart_interval_;
     return true;
 }
 
 template <bool stores>
-bool HuffmanDecoder::decode_blocks(JBLOCKROW* blocks) {
+bool HuffmanDecoder::decode_next(JBLOCKROW* blocks) {
+    if (restart_interval_ != 0 && mcus_to_restart_-- == 0) {
+        if (!read_restart()) return false;
+        --mcus_to_restart_;
+    }
     BitReader reader = reader_;  // stays in registers
     for (int i = 0; i < block_count_; ++i) {
         const Block& block = blocks_[static_cast<std::size_t>(i)];
@@ -118,7 +183,7 @@ bool HuffmanDecoder::decode_blocks(JBLOCKROW* blocks) {
         if (!decode_block<stores>(reader, block, last_dc, stores ? *blocks[i] : nullptr)) return false;
     }
     reader_ = reader;
-    return true;
+    return ++mcu_ != next_point_ || pass_entry_point();
 }
 
 template <bool stores>

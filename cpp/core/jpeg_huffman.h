@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 
+#include "core/entry_points.h"
 #include "core/huffman_table.h"
 #include "core/libjpeg.h"
 
@@ -34,8 +35,9 @@ struct BitReader {
 class HuffmanDecoder {
   public:
     // Takes over the scan that libjpeg is about to decode, if it is one that this class knows. After
-    // jpeg_start_decompress.
-    void attach(jpeg_decompress_struct& decoder);
+    // jpeg_start_decompress. points: those of this very picture that are known, to jump to; new ones are added. May be
+    // nullptr.
+    void attach(jpeg_decompress_struct& decoder, EntryPoints* points);
 
     // Coefficients are wanted in these columns of MCUs only.
     void set_columns(int first, int end) { first_column_ = first, end_column_ = end; }
@@ -51,7 +53,7 @@ class HuffmanDecoder {
         int component;
     };
     template <bool stores>
-    bool decode_blocks(JBLOCKROW* blocks);
+    bool decode_next(JBLOCKROW* blocks);
     template <bool stores>
     static bool decode_block(BitReader& reader, const Block& block, int& last_dc, JCOEF* out);
     template <bool stores>
@@ -60,6 +62,11 @@ class HuffmanDecoder {
 
     static boolean decode_mcu(j_decompress_ptr decoder, JBLOCKROW* blocks);
     [[noreturn]] void give_up(j_decompress_ptr decoder);
+    bool take_tables(const jpeg_decompress_struct& decoder);
+    bool go_to(int mcu);
+    bool enter(int mcu, const EntryPoint& point);
+    bool pass_entry_point();
+    EntryPoint entry_point() const;
     bool read_restart();
 
     std::array<DcTable, NUM_HUFF_TBLS> dc_tables_;
@@ -69,6 +76,10 @@ class HuffmanDecoder {
     int block_count_ = 0;
     int restart_interval_ = 0, mcus_to_restart_ = 0, next_restart_ = 0;
     int columns_ = 0, column_ = 0, first_column_ = 0, end_column_ = 0;
+    int asked_mcu_ = 0, mcu_ = 0;  // the next that libjpeg asks for, the next that the reader stands at
+    EntryPoints* points_ = nullptr;
+    int step_ = 1, next_point_ = -1;  // MCUs between entry points, the MCU of the next one that the reader passes
+    const std::uint8_t* start_ = nullptr;
     BitReader reader_;
     bool gave_up_ = false;
 };

@@ -86,7 +86,8 @@ struct RegionDecoder::State {
     std::vector<std::uint8_t> lines;
     bool has_all_rows = false;  // an error comes after the last row
 
-    Verdict attempt(Bytes jpeg, const JpegHeader& header, Box region, int denominator, RowSink& sink, Way way);
+    Verdict attempt(Bytes jpeg, const JpegHeader& header, Box region, int denominator, RowSink& sink, Way way,
+                    EntryPoints* points = nullptr);
     void hand_over(Box region, RowSink& sink);
 };
 
@@ -135,9 +136,19 @@ Verdict RegionDecoder::decode(Bytes jpeg, const JpegHeader& header, Box region, 
     return state.attempt(jpeg, header, region, denominator, sink, Way::by_libjpeg);
 }
 
+bool RegionDecoder::decode_by_points(Bytes jpeg, const JpegHeader& header, Box region, int denominator, RowSink& sink,
+                                     EntryPoints& points, Verdict& verdict) {
+    State& state = *state_;
+    const bool ends = header.ends_with_eoi || has_end_marker(jpeg, header.scan_offset);
+    if (ends) verdict = state.attempt(jpeg, header, region, denominator, sink, Way::fast, &points);
+    if (ends && !state.huffman.gave_up()) return true;
+    points.clear();
+    return false;
+}
+
 // No object with a destructor may live in this frame: libjpeg's errors jump out of it.
 Verdict RegionDecoder::State::attempt(Bytes jpeg, const JpegHeader& header, Box region, int denominator, RowSink& sink,
-                                      Way way) {
+                                      Way way, EntryPoints* points) {
     huffman.forget();
     has_all_rows = false;
     jpeg_abort_decompress(&decoder);  // whatever became of the picture before
@@ -153,7 +164,7 @@ Verdict RegionDecoder::State::attempt(Bytes jpeg, const JpegHeader& header, Box 
         decoder.scale_num = 1;
         decoder.scale_denom = static_cast<unsigned>(denominator);
         jpeg_start_decompress(&decoder);
-        if (way == Way::fast) huffman.attach(decoder);
+        if (way == Way::fast) huffman.attach(decoder, points);
     }
     if (!ours || is_smoothed(decoder)) {
         std::strcpy(errors.message, "a kind of JPEG that is left to Pillow");

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "core/bytes.h"
+#include "core/entry_points.h"
 #include "core/geometry.h"
 #include "core/jpeg_header.h"
 
@@ -46,6 +47,12 @@ class RegionDecoder {
     // Decodes `region` of the picture scaled down by `denominator` (1, 2 or 4; sides rounded up). header: of these
     // bytes. Rows that were handed over before a failure are to be thrown away.
     Verdict decode(Bytes jpeg, const JpegHeader& header, Box region, int denominator, RowSink& sink);
+
+    // The same by way of entry points: jumps to those that are known and adds those that it passes. False where the
+    // data is not sound as far as the region needs it, or the points are those of other bytes: nothing is decided then,
+    // and no point is left.
+    bool decode_by_points(Bytes jpeg, const JpegHeader& header, Box region, int denominator, RowSink& sink,
+                          EntryPoints& points, Verdict& verdict);
 
     // Why the last decode was not good.
     const char* message() const;

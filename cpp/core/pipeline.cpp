@@ -30,6 +30,18 @@ PictureView packed(std::vector<std::uint8_t>& bytes, Size size) {
     return {bytes.data(), size.width, size.height, stride};
 }
 
+// False where that does not help: decode the other way.
+bool decode_by_points(Scratch& scratch, EntryPointStore& store, std::uint64_t id, Bytes jpeg, const JpegHeader& header,
+                      Box region, int denominator, RowSink& sink, Verdict& verdict) {
+    EntryPoints& points = scratch.entry_points;
+    const std::uint64_t fingerprint = fingerprint_of(jpeg, header);
+    if (!store.load(id, fingerprint, points)) return false;
+    const std::size_t known = points.size();
+    if (!scratch.decoder.decode_by_points(jpeg, header, region, denominator, sink, points, verdict)) return false;
+    if (points.size() > known) store.save(id, fingerprint, points);
+    return true;
+}
+
 // Gathers the rows of a window in a picture in memory.
 class PictureSink final : public WindowSink {
   public:
@@ -87,7 +99,7 @@ void Pipeline::run(Scratch& scratch, const Slice& slice, std::uint64_t seed, std
         std::string message;
         if (slice.holds(i))
             verdict = run_jpeg(scratch, slice.jpeg(i), {seed, epoch, slice.ids[i]},
-                               slice.out + i * format().picture_bytes(), message);
+                               slice.out + i * format().picture_bytes(), message, slice.entry_points);
         else
             message = "the picture's bytes lie outside of the buffer";
         slice.codes[i] = static_cast<std::int32_t>(verdict);
@@ -104,12 +116,13 @@ void Pipeline::run_decode_only(Scratch& scratch, const Slice& slice, std::uint64
         JpegHeader header;
         if (!parse_jpeg_header(jpeg, header) || !is_decodable(header)) continue;
         plan(scratch, {header.width, header.height}, key);
-        slice.codes[i] = static_cast<std::int32_t>(decode_first_stage(scratch, jpeg, header, key, sink));
+        slice.codes[i] =
+            static_cast<std::int32_t>(decode_first_stage(scratch, jpeg, header, key, sink, slice.entry_points));
     }
 }
 
-Verdict Pipeline::run_jpeg(Scratch& scratch, Bytes jpeg, const SampleKey& key, std::byte* out,
-                           std::string& message) const {
+Verdict Pipeline::run_jpeg(Scratch& scratch, Bytes jpeg, const SampleKey& key, std::byte* out, std::string& message,
+                           EntryPointStore* entry_points) const {
     JpegHeader header;
     if (!parse_jpeg_header(jpeg, header) || !is_decodable(header)) {
         message = "not an 8-bit gray or three-colour JPEG";
@@ -121,7 +134,7 @@ Verdict Pipeline::run_jpeg(Scratch& scratch, Bytes jpeg, const SampleKey& key, s
         message = error.what();
         return Verdict::corrupt;
     }
-    const Verdict verdict = decode_first_stage(scratch, jpeg, header, key, scratch.stage);
+    const Verdict verdict = decode_first_stage(scratch, jpeg, header, key, scratch.stage, entry_points);
     if (verdict != Verdict::good) {
         message = scratch.decoder.message();
         return verdict;
@@ -146,8 +159,10 @@ void Pipeline::plan(Scratch& scratch, Size picture, const SampleKey& key) const 
 }
 
 // dct_scale: the inverse transform gives half or quarter size for less work, if the box is that much too large.
-int Pipeline::denominator_of(const Stage& stage) const {
+int Pipeline::denominator_of(const Stage& stage, const JpegHeader& header) const {
     if (dct_scale_ == DctScale::off || !stage.scales()) return 1;
+    // Chroma of an eighth (4:1:0): libjpeg scales a part of the picture in another way than the whole.
+    if (header.mcu_width() * header.mcu_height() > 256) return 1;
     for (const int denominator : {4, 2})
         if (stage.box.width >= denominator * stage.scaled.width &&
             stage.box.height >= denominator * stage.scaled.height)
@@ -167,10 +182,14 @@ Box Pipeline::begin_stage(Scratch& scratch, std::size_t index, int denominator, 
 }
 
 Verdict Pipeline::decode_first_stage(Scratch& scratch, Bytes jpeg, const JpegHeader& header, const SampleKey& key,
-                                     RowSink& sink) const {
-    const int denominator = denominator_of(scratch.stages[0]);
+                                     RowSink& sink, EntryPointStore* entry_points) const {
+    const int denominator = denominator_of(scratch.stages[0], header);
     Box region = begin_stage(scratch, 0, denominator, key);
     if (region.width <= 0 || region.height <= 0) return Verdict::good;  // a window that is all padding
+    Verdict verdict = Verdict::good;
+    if (entry_points != nullptr &&
+        decode_by_points(scratch, *entry_points, key.id, jpeg, header, region, denominator, sink, verdict))
+        return verdict;
     return decode_region(scratch.decoder, scratch.splicer, jpeg, header, region, denominator, sink);
 }
 

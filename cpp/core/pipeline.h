@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/entry_points.h"
 #include "core/finish.h"
 #include "core/geometry.h"
 #include "core/jpeg_region.h"
@@ -28,6 +29,7 @@ struct Scratch {
     const Kernels* kernels;
     RegionDecoder decoder;
     JpegSplicer splicer;
+    EntryPoints entry_points;
     StageRunner stage;
     OpScratch ops;
     std::vector<Stage> stages;
@@ -40,8 +42,9 @@ struct Scratch {
 struct Slice {
     Bytes arena;
     std::span<const std::uint64_t> offsets, sizes, ids;
-    std::byte* out;                 // pictures one after the other
-    std::span<std::int32_t> codes;  // Verdict, per picture
+    std::byte* out;                           // pictures one after the other
+    std::span<std::int32_t> codes;            // Verdict, per picture
+    EntryPointStore* entry_points = nullptr;  // by sample id; nullptr: none are kept
 
     bool holds(std::size_t i) const { return offsets[i] <= arena.size() && sizes[i] <= arena.size() - offsets[i]; }
     Bytes jpeg(std::size_t i) const { return arena.subspan(offsets[i], sizes[i]); }
@@ -60,17 +63,18 @@ class Pipeline {
     void run_decode_only(Scratch& scratch, const Slice& slice, std::uint64_t seed, std::uint32_t epoch) const;
 
     // One picture of a slice. message: why the verdict is not good.
-    Verdict run_jpeg(Scratch& scratch, Bytes jpeg, const SampleKey& key, std::byte* out, std::string& message) const;
+    Verdict run_jpeg(Scratch& scratch, Bytes jpeg, const SampleKey& key, std::byte* out, std::string& message,
+                     EntryPointStore* entry_points = nullptr) const;
 
     // The same operations on a picture that is already decoded. Throws GeometryError.
     void run_pixels(Scratch& scratch, PictureView picture, const SampleKey& key, std::byte* out) const;
 
   private:
     void plan(Scratch& scratch, Size picture, const SampleKey& key) const;
-    int denominator_of(const Stage& stage) const;
+    int denominator_of(const Stage& stage, const JpegHeader& header) const;
     Box begin_stage(Scratch& scratch, std::size_t index, int denominator, const SampleKey& key) const;
     Verdict decode_first_stage(Scratch& scratch, Bytes jpeg, const JpegHeader& header, const SampleKey& key,
-                               RowSink& sink) const;
+                               RowSink& sink, EntryPointStore* entry_points) const;
     void run_stages(Scratch& scratch, const SampleKey& key, std::byte* out) const;
     void run_ops(Scratch& scratch, PictureView picture, bool flips_wait, const SampleKey& key, std::byte* out) const;
     void erase(Scratch& scratch, const SampleKey& key, std::byte* out) const;

@@ -13,6 +13,11 @@ class Scratch:
     @property
     def messages(self) -> list[tuple[int, str]]: ...
 
+class EntryPointStore:
+    def __init__(self, budget_bytes: int) -> None: ...
+    @property
+    def size_bytes(self) -> int: ...
+
 class Pipeline:
     def __init__(
         self,
@@ -36,6 +41,7 @@ class Pipeline:
         epoch: int,
         out: NDArray[Any],
         codes: NDArray[np.int32],
+        entry_points: EntryPointStore | None = None,
     ) -> None: ...
     def run_decode_only(
         self,
@@ -47,6 +53,7 @@ class Pipeline:
         seed: int,
         epoch: int,
         codes: NDArray[np.int32],
+        entry_points: EntryPointStore | None = None,
     ) -> None: ...
     def run_pixels(
         self,

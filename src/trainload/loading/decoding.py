@@ -23,14 +23,24 @@ from trainload.loading.stats import LoaderStats
 MOST_REPLACEMENTS_TRIED = 256  # where a whole batch is damaged
 INSTANT_BYTES = 1 << 20  # of a gather: 0.1 ms
 SCRATCH_BYTES = 8 << 20  # of one thread, apart from what grows with the picture
+ENTRY_POINT_SHARE = 12  # of the pictures' bytes; they take 1/28 of full-size pictures, 1/18 of level 3's
+ENTRY_POINT_MEMORY_SHARE = 16  # of the memory that a process may use, whatever the set needs
 SCRATCH_BYTES_PER_PIXEL = 10  # a progressive picture's coefficients, or Pillow's CMYK and RGB
+
+
+def entry_point_budget(samples: LoadedSet, ids: NDArray[np.int64], memory_bytes: int) -> int:
+    """Bytes for the entry points into the pictures `ids`: enough for all of them, but a small part of the memory."""
+    if samples.places is None:
+        return 0
+    wanted = int(samples.places.size[ids].sum(dtype=np.int64)) // ENTRY_POINT_SHARE
+    return min(wanted, memory_bytes // ENTRY_POINT_MEMORY_SHARE)
 
 
 class SampleDecoder:
     """Decodes slices of batches for all threads and finishes batches. Holds the set and the operations, no loader.
 
     picture_shape, dtype: of one picture of a batch. scratch_bytes: what one thread needs at most. gathers: a batch is
-    one gather from pixels in memory, but for batch operations.
+    one gather from pixels in memory, but for batch operations. entry_point_bytes: as for PictureDecoder.
     Raises UsageError for operations that cannot be.
     """
 
@@ -46,6 +56,7 @@ class SampleDecoder:
         verify: bool,
         with_ids: bool,
         stats: LoaderStats,
+        entry_point_bytes: int = 0,
     ) -> None:
         self._samples = samples
         self._replace = replace
@@ -55,7 +66,10 @@ class SampleDecoder:
         split = split_ops(ops)
         self._batch_ops = split.batch
         shape = None if samples.pixels is None else samples.pixels.shape[1:]
-        self._pictures = PictureDecoder(ops, out=out, layout=layout, dct_scale=dct_scale, array_shape=shape)
+        self._pictures = PictureDecoder(
+            ops, out=out, layout=layout, dct_scale=dct_scale, array_shape=shape, entry_point_bytes=entry_point_bytes
+        )
+        self.entry_point_bytes = entry_point_bytes
         self.picture_shape = self._pictures.shape
         self.dtype = self._pictures.dtype
         self._layout = layout or ("NHWC" if self.dtype == np.uint8 else "NCHW")
@@ -70,6 +84,10 @@ class SampleDecoder:
     def new_scratch(self) -> Scratch:
         """What one thread keeps from picture to picture."""
         return self._pictures.new_scratch()
+
+    def drop_entry_points(self) -> None:
+        """Give the memory of entry points back; pictures are decoded without from now on."""
+        self._pictures.drop_entry_points()
 
     def decode(self, scratch: Scratch, fill: Fill | None, job: BatchJob, first: int, end: int) -> None:
         """Decode samples [first:end] of the batch into its images; bad ones get a code and a reason."""

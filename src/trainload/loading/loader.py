@@ -14,7 +14,7 @@ from trainload.errors import UsageError
 from trainload.formats.dts import BLOCK_SIZE
 from trainload.loading.buffers import BatchArrays, BatchPool, BufferPair
 from trainload.loading.cpus import usable_cpus
-from trainload.loading.decoding import SampleDecoder
+from trainload.loading.decoding import SampleDecoder, entry_point_budget
 from trainload.loading.fills import Fill, resident_fill
 from trainload.loading.iterator import BatchIterator
 from trainload.loading.jobs import RunPlan
@@ -101,6 +101,9 @@ class ImageLoader:
         self._decoder = SampleDecoder(
             self._set, ops, out=out, layout=layout, dct_scale=dct_scale, replace=on_error == "replace",
             verify=verify == "blocks", with_ids=with_ids, stats=self.stats,
+            entry_point_bytes=entry_point_budget(
+                self._set, self._selection.ids, memory_limit().size_bytes // processes_on_this_machine()
+            ),
         )  # fmt: skip
         self.picture_shape, self.dtype = self._decoder.picture_shape, self._decoder.dtype
         self.mode, self.mode_reason = self._choose_mode(mode)
@@ -205,6 +208,7 @@ class ImageLoader:
         picture = int(np.prod(self.picture_shape)) * self.dtype.itemsize
         buffers[f"{arrays} batch arrays"] = arrays * self.batch_size * picture
         buffers[f"scratch of {self.workers} decode workers"] = self.workers * self._decoder.scratch_bytes
+        buffers["entry points into the pictures"] = self._decoder.entry_point_bytes
         buffers["orders and tables"] = 8 * (4 * len(self._selection) + 8 * len(self._set.labels))
         return MemoryPlan(buffers)
 
@@ -212,6 +216,7 @@ class ImageLoader:
         """Give all buffers back. Iterators that are still running keep theirs until they end. Twice is fine."""
         self._closed = True
         self._resident = None
+        self._decoder.drop_entry_points()
         if self._owns_pair:
             self._pair.free()
             self._pair = BufferPair()
