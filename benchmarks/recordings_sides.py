@@ -1,7 +1,8 @@
 """The contenders of recordings_training.py: each reads one epoch of the composite drive, window by window, to arrays.
 
 A batch is four windows of 100 ms; a window is, per stream, a list of arrays (sweeps float32 (n, 4), pictures uint8, IMU
-float32 (20, 6)), neither stacked nor padded. "pread" makes no arrays: it is what the disk or the page cache gives.
+float32 (20, 6)), neither stacked nor padded. "pread" makes no arrays: it is what the disk or the page cache gives; with
+CRC-32 it is what is left for a loader that keeps a few batches in memory and checks every frame.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from isal import isal_zlib
 from mcap.reader import SeekingReader
 from torch.utils.data import DataLoader, Dataset
 
@@ -25,6 +28,7 @@ from trainload.torch import WindowDataset
 BATCH_SIZE = 4
 READ_BYTES = 4 << 20
 WORKERS = 2
+KEPT = 4 * BATCH_SIZE  # windows in memory: three batches in the making and the one in use
 
 Epoch = Callable[[int], int]  # seed -> bytes of payload
 Window = dict[str, list[torch.Tensor]]
@@ -58,9 +62,41 @@ def pread_kept(drive: Path) -> Epoch:
     return epoch
 
 
-def loader(drive: Path, workers: int = WORKERS) -> Epoch:
+def pread_checked(drive: Path, workers: int = WORKERS) -> Epoch:
+    """One pread per window into one of KEPT buffers in turn, the CRC-32 of each frame in it, and nothing else."""
+    with tl.open(drive) as reader:
+        windows = [
+            sorted((offset, size) for stream in reader.windows.entries(k).values()
+                   for offset, size in zip(stream["byte_offset"].tolist(), stream["byte_size"].tolist()))
+            for k in range(len(reader))
+        ]  # fmt: skip
+    spans = [(frames[0][0], frames[-1][0] + frames[-1][1]) for frames in windows]
+    largest = max(end - start for start, end in spans)
+    buffers = [memoryview(np.empty(largest, np.uint8)) for _ in range(KEPT)]
+    pool = ThreadPoolExecutor(workers)
+
+    def share(worker: int) -> int:
+        total, handle = 0, os.open(drive, os.O_RDONLY)
+        for n in range(worker, len(windows), workers):
+            start, end = spans[n]
+            buffer = buffers[n % KEPT][: end - start]
+            total += os.preadv(handle, [buffer], start)
+            for offset, size in windows[n]:
+                isal_zlib.crc32(buffer[offset - start : offset - start + size])
+        os.close(handle)
+        return total
+
+    return lambda seed: sum(pool.map(share, range(workers)))
+
+
+def pread_checked_one_thread(drive: Path) -> Epoch:
+    """The same in one thread."""
+    return pread_checked(drive, workers=1)
+
+
+def loader(drive: Path, workers: int = WORKERS, vary: str = "views") -> Epoch:
     """HyperframeLoader: chunks of windows in random order, windows shuffled inside groups; each CRC-32 compared."""
-    batches = tl.HyperframeLoader(tl.WindowDataset(drive), batch_size=BATCH_SIZE, workers=workers, vary="list")
+    batches = tl.HyperframeLoader(tl.WindowDataset(drive), batch_size=BATCH_SIZE, workers=workers, vary=vary)
 
     def epoch(seed: int) -> int:
         batches.set_epoch(seed)
@@ -72,6 +108,11 @@ def loader(drive: Path, workers: int = WORKERS) -> Epoch:
 def loader_one_thread(drive: Path) -> Epoch:
     """The same with one thread."""
     return loader(drive, workers=1)
+
+
+def loader_stacked(drive: Path) -> Epoch:
+    """The same with pictures stacked to one array per stream and batch, which the other sides do not do."""
+    return loader(drive, vary="list")
 
 
 def frame_wise(drive: Path) -> Epoch:
@@ -161,7 +202,9 @@ def _bytes_of(values: Any) -> int:
 
 
 SIDES: dict[str, Callable[[Path], Epoch]] = {
-    "pread": pread, "pread, fresh memory": pread_kept, "HyperframeLoader": loader,
-    "HyperframeLoader, one thread": loader_one_thread, "frame by frame, one thread": frame_wise,
-    "WindowDataset in workers": dataset_in_workers, "mcap in workers": mcap_in_workers,
+    "pread": pread, "pread, fresh memory": pread_kept, "pread + CRC-32, kept memory": pread_checked,
+    "pread + CRC-32, one thread": pread_checked_one_thread, "HyperframeLoader": loader,
+    "HyperframeLoader, one thread": loader_one_thread, "HyperframeLoader, stacked": loader_stacked,
+    "frame by frame, one thread": frame_wise, "WindowDataset in workers": dataset_in_workers,
+    "mcap in workers": mcap_in_workers,
 }  # fmt: skip

@@ -33,6 +33,7 @@ CACHE_SHARE = 0.72  # of all frames as arrays: gives a hit rate of about 60 %
 CLIP_STREAMS = ["lidar", "camera/colour"]
 LOADER, PREAD, MCAP = "HyperframeLoader", "pread", "mcap in workers"
 ONE_THREAD, FRAMES = "HyperframeLoader, one thread", "frame by frame, one thread"
+STACKED, CHECKED = "HyperframeLoader, stacked", "pread + CRC-32, kept memory"
 
 
 def main() -> None:
@@ -76,6 +77,8 @@ def measure(drive: Path, rounds: int, *, cold: bool) -> dict[str, Any]:
         "cold": cold, "mb_per_s": {name: round(statistics.median(found)) for name, found in rates.items()},
         "rounds_mb_per_s": {name: [round(rate) for rate in found] for name, found in rates.items()},
         "loader_to_mcap": _ratio(rates, LOADER, MCAP), "loader_to_pread": _ratio(rates, LOADER, PREAD),
+        "checked_to_pread": _ratio(rates, CHECKED, PREAD), "loader_to_checked": _ratio(rates, LOADER, CHECKED),
+        "stacked_to_mcap": _ratio(rates, STACKED, MCAP), "stacked_to_pread": _ratio(rates, STACKED, PREAD),
         "windows_to_frames": _ratio(rates, ONE_THREAD, FRAMES),
     }  # fmt: skip
 
@@ -159,6 +162,10 @@ def to_markdown(report: dict[str, Any]) -> str:
     for what, key, wanted in (
         ("HyperframeLoader to mcap in workers", "loader_to_mcap", "5"),
         ("HyperframeLoader to pread", "loader_to_pread", "0.7"),
+        ("pread + CRC-32 into kept memory to pread: what is possible", "checked_to_pread", ""),
+        ("HyperframeLoader to that", "loader_to_checked", ""),
+        ("HyperframeLoader, stacked, to mcap in workers", "stacked_to_mcap", ""),
+        ("HyperframeLoader, stacked, to pread", "stacked_to_pread", ""),
         ("windows to frame by frame", "windows_to_frames", ""),
     ):
         lines.append(f"| {what} | {wanted} | {warm[key]} | {cold[key]} |")
