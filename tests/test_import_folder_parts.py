@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,8 @@ from test_import_folders import JPEG, PNG, imported, write
 from trainload.aligning.recording import RecordingTimes
 from trainload.errors import UsageError
 from trainload.importers.attached import PIECE_BYTES
+from trainload.importers.formats import open_source
+from trainload.importers.source import SourceFrame
 
 CAM_TO_CAM = """calib_time: 09-Jan-2012 13:57:47
 corner_dist: 9.950000e-02
@@ -298,3 +301,22 @@ def test_odd_csv_files_do_not_stop_the_others(tmp_path):
     assert "c.csv line 3" in reasons
     assert "c.csv line 4" in reasons
     assert "a line of more than" in reasons
+
+
+def test_a_frame_of_a_folder_costs_less_than_200_bytes_until_it_is_read(tmp_path):
+    peaks = {}
+    for count in (500, 3000):
+        root = tmp_path / str(count)
+        for k in range(count):
+            write(root / f"camera/frame_{1_700_000_000_000_000_000 + k}.dat", b"x")
+        rows = "".join(f"{k},{k / 8},2.5,3.25,4,5,6,7,8,9,10,11,12,13,14,15,16\n" for k in range(count))
+        write(root / "imu.csv", "timestamp_ns," + ",".join(f"a{k}" for k in range(16)) + "\n" + rows)
+        write(root / "events.csv", "time,text\n" + "".join(f"{k},{'what happened ' * 30}\n" for k in range(count)))
+        tracemalloc.start()
+        source = open_source("folder", root)
+        frames = sum(isinstance(item, SourceFrame) for item in source.items())
+        peaks[frames] = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    few, many = sorted(peaks)
+    assert (few, many) == (1500, 9000)
+    assert (peaks[many] - peaks[few]) / (many - few) < 200

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,8 +40,10 @@ class FileList:
 
 
 def extension_of(name: bytes) -> str:
-    """The extension of a file's name, in small letters, with its dot."""
-    return PurePath(os.fsdecode(name)).suffix.lower()
+    """The extension of a file's name, in small letters, with its dot. Not by pathlib, which interns every name."""
+    base = name.rpartition(b"/")[2]
+    dot = base.rfind(b".")
+    return os.fsdecode(base[dot:]).lower() if dot > 0 else ""
 
 
 class NameArray:
@@ -82,6 +84,11 @@ def listed_files(folder: Path, keep: Callable[[str], bool] = lambda name: True) 
 def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
     with os.scandir(folder) as entries:
         yield from entries
+
+
+def listed_folders(folder: Path) -> list[str]:
+    """The names of the folders in `folder`, in order."""
+    return sorted(entry.name for entry in _entries(folder) if entry.is_dir())
 
 
 def all_files(root: Path) -> Iterator[str]:

@@ -12,7 +12,7 @@ import os
 import re
 from array import array
 from collections.abc import Iterable
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ import numpy as np
 from trainload.errors import UsageError
 from trainload.importers.columns import Column, ColumnSource, file_loader, file_stream, need_folder, seconds_to_ns
 from trainload.importers.csv_rows import NumberColumns, any_words, are_numbers, csv_rows, read_header, unique_names
-from trainload.importers.file_list import FileList, extension_of, listed_files
+from trainload.importers.file_list import FileList, extension_of, listed_files, listed_folders, name_array
 from trainload.importers.source import Damage, SourceStream
 
 _UNITS = {"ns": 0, "us": 3, "ms": 6, "s": 9}  # powers of ten over ns
@@ -44,7 +44,7 @@ def open_folder(path: str | Path, *, unit: str | None = None, clock: str = "host
     for child in sorted(root.iterdir()):
         if child.is_dir():
             source.columns += _files(child, unit, clock, source.damage)
-            left_out += [f"{child.name}/{below.name}" for below in sorted(child.iterdir()) if below.is_dir()]
+            left_out += [f"{child.name}/{below}" for below in listed_folders(child)]
         elif child.suffix.lower() == ".csv":
             source.columns += _csv(child, unit, clock, source.damage)
         else:
@@ -64,7 +64,7 @@ def _files(folder: Path, unit: str | None, clock: str, damage: Damage) -> list[C
     for name in listed_files(folder, lambda name: not _time_text(name)).names:
         damage.add(f"{folder.name}/{name.decode(errors='replace')}: no time in the name", frames=1)
     files = listed_files(folder, lambda name: bool(_time_text(name)))
-    extensions = np.array([os.fsencode(extension_of(name)) for name in files.names], np.bytes_)
+    extensions = name_array(extension_of(name) for name in files.names)
     kinds, counts = np.unique(extensions, return_counts=True)
     columns: list[Column] = []
     for kind in kinds[np.argsort(-counts, kind="stable")]:
@@ -90,7 +90,8 @@ def _files_of_kind(name: str, files: FileList, unit: str | None, clock: str, dam
 
 def _time_text(name: str) -> str:
     """The time in a file's name, "" where there is none."""
-    numbers: list[str] = _DIGITS.findall(PurePath(name).stem)
+    stem = name.rpartition(".")[0] or name
+    numbers: list[str] = _DIGITS.findall(stem)
     return numbers[-1] if numbers else ""
 
 

@@ -27,6 +27,7 @@ _READ_FOR_THE_DRIVE = (
     "log", "scene", "sample", "sample_data", "ego_pose", "sample_annotation", "instance", "map", "sensor",
     "calibrated_sensor",
 )  # fmt: skip
+_DESCRIPTIONS = ("category", "attribute", "visibility")
 _BAD_ROW = (KeyError, TypeError, ValueError, OverflowError, AttributeError)
 
 
@@ -117,13 +118,17 @@ class DriveTables:
         self._poses: set[str] = set()
         self._calibrated: set[str] = set()
         names = NameArray()
+        known = (*_READ_FOR_THE_DRIVE, *_DESCRIPTIONS)
+        has_labels = any(path.stem not in known for path in self.folder.glob("*.json"))
 
         def sample_data(row: Row) -> int | None:
             if row["sample_token"] not in self.samples:
                 return None
             time = _ns(row)
-            self._sample_data[row["token"]] = time
-            self._poses.add(row["ego_pose_token"])
+            token, pose = row["token"], row["ego_pose_token"]
+            if has_labels:
+                self._sample_data[token] = time
+            self._poses.add(token if pose == token else pose)  # mostly the same: one text for both
             self._calibrated.add(row["calibrated_sensor_token"])
             names.append(row["filename"].rpartition("/")[2])
             return time
