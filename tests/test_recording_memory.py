@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import errno
 import os
+import random
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import trainload as tl
 from opened_recording import OpenedRecording
+from trainload.exporters import rewrite
+from trainload.exporters.merge import merge_recordings
 from trainload.formats.hyperframe import index_order
 from trainload.formats.hyperframe_records import WindowRecord
 from trainload.formats.hyperframe_windows import window_table
@@ -166,9 +171,29 @@ def test_a_spool_gives_back_what_was_written_wherever_it_lies(tmp_path: Path, mo
     assert names(tmp_path) == []
 
 
+def test_a_merge_in_pieces_gives_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("uuid.uuid4", lambda: UUID(int=4))
+    rng = random.Random(4)
+    for name in ("a", "b"):
+        with HyperframeWriter(tmp_path / f"{name}.hfr", window=50) as writer:
+            for stream in ("x", name):
+                writer.add_stream(stream)
+            for n in range(500):
+                writer.append(rng.randrange(2), n * 10 + rng.randrange(200), b"%d" % n, receive_ns=n)
+    drives = [tl.open(tmp_path / name) for name in ("a.hfr", "b.hfr", "a.hfr")]
+    whole = merge_recordings(drives, tmp_path / "whole.hfr", window=70)
+    monkeypatch.setattr(rewrite, "PIECE_FRAMES", 9)
+    monkeypatch.setattr(rewrite, "SAMPLE_EVERY", 2)
+    seen: list[tuple[int, int]] = []
+    pieces = merge_recordings(drives, tmp_path / "pieces.hfr", window=70, progress=lambda *now: seen.append(now))
+    assert (tmp_path / "pieces.hfr").read_bytes() == (tmp_path / "whole.hfr").read_bytes()
+    assert pieces.duplicates == whole.duplicates > 400 and seen[-1] == (1500, 1500)
+
+
 CHILD = """
 import sys
 from pathlib import Path
+from trainload.recording.recover import recover
 from trainload.recording.writer import HyperframeWriter
 from trainload.storage.atomic import AtomicFile
 
@@ -182,14 +207,15 @@ with HyperframeWriter(path, open_file=lambda path: Unsynced(path, keep=True), ov
         writer.add_stream(str(stream))
     for n in range(frames):
         writer.append(n % 5, n * 200_000, b"x" * 16, receive_ns=n * 200_000 + 9)
+recover(path, path.with_suffix(".recovered"), overwrite=True)
 print(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0])
 """
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from Linux's /proc")
-def test_memory_does_not_grow_with_the_recording(tmp_path: Path) -> None:
+def test_memory_of_writing_and_recovering_does_not_grow_with_the_recording(tmp_path: Path) -> None:
     peaks = []
-    for frames_written in (200_000, 800_000):
+    for frames_written in (130_000, 330_000):
         command = [sys.executable, "-c", CHILD, str(tmp_path / "a.hfr"), str(frames_written)]
         peaks.append(int(subprocess.run(command, capture_output=True, text=True, check=True).stdout))
-    assert peaks[1] - peaks[0] < 16 << 10  # KiB; an index in memory would take 26 MB for itself, and more to sort it
+    assert peaks[1] - peaks[0] < 20 << 10  # KiB; 300 bytes per frame would be 60 MB

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,9 @@ from trainload.formats import hyperframe as hfrm
 from trainload.formats.hyperframe_records import WindowRecord
 from trainload.formats.hyperframe_sections import durations_from_bytes, meta_from_bytes, receive_times_from_bytes
 from trainload.formats.hyperframe_streams import StreamInfo
+from trainload.recording import file_tables
 from trainload.recording.part import Part, StoredFrame
+from trainload.recording.recheck import EntrySum, recheck
 from trainload.recording.recover import recover
 from trainload.recording.writer import HyperframeWriter
 
@@ -255,6 +258,54 @@ def test_a_copy_that_differs_from_the_original_never_gets_its_name(
     with pytest.raises(FormatError, match="every frame that was copied"):
         recover(tmp_path / "a.hfr", tmp_path / "b.hfr")
     assert [path.name for path in tmp_path.iterdir()] == ["a.hfr"]
+
+
+def test_entries_are_told_apart_but_not_their_order() -> None:
+    rng = np.random.default_rng(3)
+    rows = np.frombuffer(rng.bytes(50 * hfrm.INDEX_ENTRY_BYTES), hfrm.INDEX_DTYPE)
+    told = EntrySum()
+    told.add(rows)
+    again = EntrySum()
+    for part in (rows[30:][::-1], rows[:30]):
+        again.add(part)
+    assert again == told
+    for bit in range(0, rows.nbytes * 8, 7):
+        changed = bytearray(rows.tobytes())
+        changed[bit // 8] ^= 1 << bit % 8
+        other = EntrySum()
+        other.add(np.frombuffer(bytes(changed), hfrm.INDEX_DTYPE))
+        assert other != told
+    placed = rows.copy()
+    placed["byte_offset"] += 64
+    sums = [EntrySum(), EntrySum()]
+    for one, some in zip(sums, (rows, placed)):
+        one.add(some, placed=False)
+    assert sums[0] == sums[1]
+
+
+def test_an_index_that_names_wrong_places_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "a.hfr"
+    write_recording(path, seconds=1)
+    file = OpenedRecording(path)
+    copied = EntrySum()
+    copied.add(file.index, placed=False)
+    recheck(path, copied)
+    wrong = file.index.copy()
+    wrong["byte_offset"][[3, 4]] = wrong["byte_offset"][[4, 3]]
+    header = replace(file.header, index_crc=hfrm.isal_zlib.crc32(wrong.tobytes()))
+    data = bytearray(file.data)
+    at = header.index_offset
+    data[at : at + header.index_size] = wrong.tobytes()
+    data[: hfrm.HEADER_BYTES] = header.to_bytes()
+    path.write_bytes(data)
+    with pytest.raises(FormatError, match="every frame that was indexed"):
+        recheck(path, copied)
+
+
+def test_a_good_index_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_tables, "PIECE_ROWS", 7)
+    monkeypatch.setattr(file_tables, "CHUNK_BYTES", 100)
+    test_a_good_index_names_the_frames_whose_record_is_damaged(tmp_path, 7)
 
 
 def test_a_disk_that_fails_during_recovery_leaves_nothing_behind(

@@ -7,6 +7,7 @@ lies in its own window again and none is late. A payload whose CRC-32 does not m
 from __future__ import annotations
 
 import os
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -14,19 +15,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trainload.formats.hyperframe import FRAME_CRCS, HARDWARE_TIME, KEY_FRAME, LATE, MAX_TIMESTAMP_NS, Index
+from trainload.formats.hyperframe import FRAME_CRCS, HARDWARE_TIME, KEY_FRAME, LATE, MAX_TIMESTAMP_NS
 from trainload.formats.hyperframe_sections import KNOWN_TAGS, Drop
 from trainload.formats.hyperframe_streams import StreamInfo
 from trainload.formats.hyperframe_windows import window_starts
 from trainload.reading.frame import check_crc
 from trainload.reading.hyperframe_file import HyperframeFile
 from trainload.reading.runs import Runs, plan_stretches
+from trainload.recording.index_runs import ROW_DTYPE, SAMPLE_EVERY, Rows, entries_of, times_of, whole_windows
 from trainload.recording.part import Part, StoredFrame
 
 Progress = Callable[[int, int], None]
 Section = tuple[bytes, bytes]
 
+PIECE_FRAMES = 1 << 16
 _PLAIN_FLAGS = KEY_FRAME | HARDWARE_TIME
+_ROW_DTYPE = np.dtype([*ROW_DTYPE.descr, ("file", "<u4"), ("stream_id", "<u2")])
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,26 +80,25 @@ def rewrite(
 ) -> RewriteSummary:
     """Write the selected frames to `path`, which appears when it is whole.
 
-    progress: called with (frames done, frames in all). Memory: one window. Raises UsageError where `path` exists,
-    FormatError for a damaged frame, OSError from the system; then nothing is left under `path`.
+    progress: called with (frames done, frames in all). Memory: what the readers hold, one window, PIECE_FRAMES entries.
+    Raises UsageError where `path` exists, FormatError for a damaged frame, OSError from the system; then nothing is
+    left under `path`.
     """
-    table, duplicates = _sorted_frames(selections)
     part = Part(path, window_ns, meta=meta, overwrite=overwrite)
     try:
         part.set_streams(streams)
         part.set_drops(list(drops))
         part.keep_sections(unknown)
-        for start_ns, first, last in _windows(table.times, window_ns):
-            end_ns = min(start_ns + window_ns, MAX_TIMESTAMP_NS)
-            part.write_window(start_ns, end_ns, _stored_frames(table, first, last))
-            if progress is not None:
-                progress(last, len(table.times))
+        copy = _Copy(part, selections, progress)
+        for rows in whole_windows(copy.rows_by_time(), window_ns):
+            copy.write(rows)
         windows = part.finalize()
     except BaseException:
         part.abort()
         raise
-    payload = int(table.entries["byte_size"].sum(dtype=np.int64))
-    return RewriteSummary(os.fspath(path), len(streams), len(table.times), windows, payload, part.size, duplicates)
+    return RewriteSummary(
+        os.fspath(path), len(streams), part.frames, windows, copy.payload_bytes, part.size, copy.duplicates
+    )
 
 
 def unknown_sections(files: Sequence[HyperframeFile]) -> list[Section]:
@@ -109,47 +112,82 @@ def unknown_sections(files: Sequence[HyperframeFile]) -> list[Section]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Frames:
-    """The chosen frames in time order, as columns."""
+class _Copy:
+    """Frames of `selections` on their way into `part`, sorted and written one stretch of time after another."""
 
-    files: Sequence[HyperframeFile]
-    entries: Index
-    times: NDArray[np.int64]
-    file_of: NDArray[np.int32]
-    stream_ids: NDArray[np.uint16]
-    receive: NDArray[np.uint64]
-    duration: NDArray[np.uint32]
+    def __init__(self, part: Part, selections: Sequence[Selection], progress: Progress | None) -> None:
+        self._part = part
+        self._selections = selections
+        self._progress = progress
+        self._files = list({id(some.file): some.file for some in selections}.values())
+        self._place = {id(file): n for n, file in enumerate(self._files)}
+        self._total = sum(some.rows.stop - some.rows.start for some in selections)
+        self.payload_bytes = self.duplicates = 0
+
+    def rows_by_time(self) -> Iterator[Rows]:
+        """All rows by (time, stream, number), exact duplicates of a frame once, in pieces of about PIECE_FRAMES."""
+        times = [some.file.index["timestamp_ns"][some.rows] for some in self._selections]
+        samples = np.sort(np.concatenate([one[::SAMPLE_EVERY] for one in times]))
+        begins = [0] * len(times)
+        for next_ns in [*sorted(set(samples[:: PIECE_FRAMES // SAMPLE_EVERY].tolist()))[1:], MAX_TIMESTAMP_NS + 1]:
+            ends = [bisect_left(one, next_ns) for one in times]  # searchsorted would copy the whole column
+            spans = zip(self._selections, begins, ends)
+            yield self._sorted([self._rows(some, begin, end) for some, begin, end in spans if begin < end])
+            begins = ends
+
+    def write(self, rows: Rows) -> None:
+        """Write a stretch of whole windows."""
+        for start_ns, first, last in _windows(times_of(rows), self._part.window_ns):
+            end_ns = min(start_ns + self._part.window_ns, MAX_TIMESTAMP_NS)
+            self._part.write_window(start_ns, end_ns, self._stored_frames(rows[first:last]))
+            if self._progress is not None:
+                self._progress(self._part.frames + self.duplicates, self._total)
+        self.payload_bytes += int(entries_of(rows)["byte_size"].sum(dtype=np.int64))
+
+    def _rows(self, some: Selection, begin: int, end: int) -> Rows:
+        """Rows begin .. end of a selection."""
+        file, span = some.file, slice(some.rows.start + begin, some.rows.start + end)
+        rows = np.zeros(end - begin, _ROW_DTYPE)
+        rows["entry"] = file.index[span].view(_ROW_DTYPE["entry"])
+        rows["file"], rows["stream_id"] = self._place[id(file)], some.stream_id
+        if file.receive_times is not None:
+            rows["receive_ns"] = file.receive_times[span]
+        if file.durations_stored is not None:
+            rows["duration_ns"] = file.durations_stored[span]
+        return rows
+
+    def _sorted(self, parts: list[Rows]) -> Rows:
+        rows = np.concatenate(parts)
+        entries = entries_of(rows)
+        rows = rows.take(np.lexsort((entries["stream_index"], rows["stream_id"], entries["timestamp_ns"])))
+        again = _repeats(rows, plain=any(file.header.plain for file in self._files))
+        self.duplicates += int(np.count_nonzero(again))
+        return rows[~again]
+
+    def _stored_frames(self, rows: Rows) -> list[StoredFrame]:
+        """The frames of one window, each held to its CRC-32."""
+        entries, places = entries_of(rows).tolist(), rows["file"].tolist()
+        runs = {
+            n: Runs(self._files[n], plan_stretches([e for e, m in zip(entries, places) if m == n])) for n in set(places)
+        }
+        sides = zip(*(rows[name].tolist() for name in ("stream_id", "receive_ns", "duration_ns")))
+        frames: list[StoredFrame] = []
+        for entry, n, (stream_id, receive, duration) in zip(entries, places, sides):
+            file, stored = self._files[n], runs[n].stored(entry)
+            if file.header.flags & FRAME_CRCS:  # whatever the reader was told: a new CRC-32 must not cover damage
+                check_crc(entry, stored, file.streams[entry[0]].name, file.path)
+            flags = entry[1] & (_PLAIN_FLAGS if file.header.plain else ~LATE)
+            frames.append(StoredFrame(entry[3], stream_id, flags, entry[2], stored, receive, duration))
+        return frames
 
 
-def _sorted_frames(selections: Sequence[Selection]) -> tuple[_Frames, int]:
-    """All selections together by (time, stream), exact duplicates of a frame once; how many were left out."""
-    files = list({id(some.file): some.file for some in selections}.values())
-    places = {id(file): n for n, file in enumerate(files)}
-    columns: list[tuple[Any, ...]] = []
-    for some in selections:
-        entries = some.file.index[some.rows]
-        count = len(entries)
-        receive, duration = some.file.receive_times, some.file.durations_stored
-        columns.append((
-            entries, np.full(count, places[id(some.file)], np.int32), np.full(count, some.stream_id, np.uint16),
-            np.zeros(count, np.uint64) if receive is None else receive[some.rows],
-            np.zeros(count, np.uint32) if duration is None else duration[some.rows],
-        ))  # fmt: skip
-    entries, file_of, ids, receives, durations = (np.concatenate(column) for column in zip(*columns))
-    times = entries["timestamp_ns"].astype(np.int64)
-    order = np.lexsort((entries["stream_index"], ids, times))
-    keep = order[~_repeats(entries[order], ids[order], [file.header.plain for file in files])]
-    frames = _Frames(files, entries[keep], times[keep], file_of[keep], ids[keep], receives[keep], durations[keep])
-    return frames, len(order) - len(keep)
-
-
-def _repeats(entries: Index, ids: NDArray[np.uint16], plain: Sequence[bool]) -> NDArray[np.bool_]:
+def _repeats(rows: Rows, *, plain: bool) -> NDArray[np.bool_]:
     """True for a frame that equals the one before it in stream, time, number, size and CRC-32."""
-    same = np.zeros(len(entries), bool)
-    if any(plain):
+    same = np.zeros(len(rows), bool)
+    if plain:
         return same  # no CRC-32 to tell equal payloads
-    same[1:] = ids[1:] == ids[:-1]
+    entries = entries_of(rows)
+    same[1:] = rows["stream_id"][1:] == rows["stream_id"][:-1]
     for name in ("timestamp_ns", "stream_index", "byte_size", "crc"):
         same[1:] &= entries[name][1:] == entries[name][:-1]
     return same
@@ -160,22 +198,3 @@ def _windows(times: NDArray[np.int64], window_ns: int) -> Iterator[tuple[int, in
     starts = window_starts(times, window_ns)
     bounds = np.append(np.searchsorted(times, starts), len(times)).tolist()
     return zip(starts.tolist(), bounds, bounds[1:])
-
-
-def _stored_frames(table: _Frames, first: int, last: int) -> list[StoredFrame]:
-    entries = table.entries[first:last].tolist()
-    file_of = table.file_of[first:last].tolist()
-    runs = {
-        n: Runs(table.files[n], plan_stretches([e for e, m in zip(entries, file_of) if m == n])) for n in set(file_of)
-    }
-    sides = zip(
-        table.stream_ids[first:last].tolist(), table.receive[first:last].tolist(), table.duration[first:last].tolist()
-    )
-    frames: list[StoredFrame] = []
-    for entry, n, (stream_id, receive, duration) in zip(entries, file_of, sides):
-        file, stored = table.files[n], runs[n].stored(entry)
-        if file.header.flags & FRAME_CRCS:  # whatever the reader was told: a new CRC-32 must not cover damage
-            check_crc(entry, stored, file.streams[entry[0]].name, file.path)
-        flags = entry[1] & (_PLAIN_FLAGS if file.header.plain else ~LATE)
-        frames.append(StoredFrame(entry[3], stream_id, flags, entry[2], stored, receive, duration))
-    return frames

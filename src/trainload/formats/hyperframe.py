@@ -224,7 +224,7 @@ def index_from_bytes(data: bytes, header: HyperframeHeader, *, file_size: int, p
                       found=f"{found:#010x}", expected=f"{header.index_crc:#010x}")  # fmt: skip
     index: Index = np.frombuffer(data, INDEX_DTYPE)
     check_entries(index, check, start=HEADER_BYTES, end=file_size, profile=not header.plain)
-    if not _is_sorted(index):
+    if not is_sorted(index):
         check.require(header.plain, "the index must be sorted by (StreamId, TimestampNs)", field="index", offset=0,
                       found="another order", expected="ascending rows")  # fmt: skip
         index = index[index_order(index)]
@@ -253,7 +253,8 @@ def check_entries(index: Index, check: Checker, *, start: int, end: int, profile
                           offset=place, found=f"{int(index[name][row]):,}", expected=expected)  # fmt: skip
 
 
-def _is_sorted(index: Index) -> bool:
+def is_sorted(index: Index) -> bool:
+    """True where the rows ascend by (stream_id, timestamp_ns)."""
     streams, times = index["stream_id"], index["timestamp_ns"]
     same, later = streams[1:] == streams[:-1], times[1:] >= times[:-1]
     return bool(np.all((streams[1:] > streams[:-1]) | (same & later)))

@@ -46,6 +46,12 @@ def section_head_from_bytes(head: bytes, *, room: int, path: str, offset: int) -
     return tag, size
 
 
+def section_crc_from_bytes(head: bytes) -> int:
+    """The CRC-32 that a whole section head says its body has."""
+    crc: int = _HEAD.unpack(head)[2]
+    return crc
+
+
 def sections_from_bytes(data: bytes, *, path: str, offset: int) -> list[tuple[bytes, bytes]]:
     """The (tag, body) pairs of a section list that fills all of `data`; `offset` is its place in the file.
 
@@ -59,7 +65,7 @@ def sections_from_bytes(data: bytes, *, path: str, offset: int) -> list[tuple[by
         head = data[at : at + HEAD_BYTES]
         tag, size = section_head_from_bytes(head, room=len(data) - at, path=path, offset=offset + at)
         body = data[at + HEAD_BYTES : at + HEAD_BYTES + size]
-        expected, found = _HEAD.unpack(head)[2], isal_zlib.crc32(body)
+        expected, found = section_crc_from_bytes(head), isal_zlib.crc32(body)
         check.require(
             found == expected, "a section's CRC-32 must match its body", offset=at + 12, found=f"{found:#010x}",
             field=f"section {tag.decode('ascii', 'backslashreplace')} crc", expected=f"{expected:#010x}",

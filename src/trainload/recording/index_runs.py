@@ -6,7 +6,7 @@ stays in memory. It tells where to cut all runs, so that each piece of the resul
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainload.formats.hyperframe import INDEX_DTYPE, INDEX_ENTRY_BYTES, MAX_TIMESTAMP_NS, Index
+from trainload.formats.hyperframe_windows import window_starts
 from trainload.recording.spool import Spool
 
 RUN_FRAMES = 1 << 16
@@ -121,3 +122,19 @@ def entries_of(rows: Rows) -> Index:
 def times_of(rows: Rows) -> NDArray[np.int64]:
     """The timestamps of some rows."""
     return entries_of(rows)["timestamp_ns"].astype(np.int64)
+
+
+def whole_windows(pieces: Iterable[Rows], window_ns: int) -> Iterator[Rows]:
+    """Rows in the order of time, cut anew so that no window lies in two pieces; columns beside ROW_DTYPE's stay."""
+    rest: Rows | None = None
+    for piece in pieces:
+        if rest is None:
+            rest = piece
+            continue
+        times = times_of(rest)
+        last = int(times.searchsorted(window_starts(times, window_ns)[-1]))  # `piece` may go on with this window
+        if last:
+            yield rest[:last]
+        rest = np.concatenate((rest[last:], piece))
+    if rest is not None:
+        yield rest

@@ -5,7 +5,7 @@ Order and window rule are those of formats/, applied to one stretch of whole win
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -13,8 +13,8 @@ from types import TracebackType
 import numpy as np
 
 from trainload.formats.hyperframe import index_order
-from trainload.formats.hyperframe_windows import PART_TYPES, WindowTable, table_head, window_starts, window_table
-from trainload.recording.index_runs import ROW_DTYPE, IndexRuns, Rows, entries_of, times_of
+from trainload.formats.hyperframe_windows import PART_TYPES, WindowTable, table_head, window_table
+from trainload.recording.index_runs import ROW_DTYPE, IndexRuns, Rows, entries_of, whole_windows
 from trainload.recording.spool import Spool
 
 
@@ -34,7 +34,7 @@ class IndexTables:
         self._begin = np.cumsum([0, *counts], dtype=np.int64)[:-1]  # of each stream in the index
         self._done = np.zeros(len(counts), np.int64)  # rows of each stream that are in their place
         try:
-            for rows in _whole_windows(runs.by_time(), window_ns):
+            for rows in whole_windows(runs.by_time(), window_ns):
                 rows = rows.take(index_order(entries_of(rows)))
                 self._add_windows(window_table(entries_of(rows), window_ns))
                 self._add_rows(rows)
@@ -84,17 +84,3 @@ class IndexTables:
             for name, spool in self.columns.items():
                 spool.write_at(first * ROW_DTYPE[name].itemsize, rows[name][begin:end].tobytes())
             self._done[place] += end - begin
-
-
-def _whole_windows(pieces: Iterable[Rows], window_ns: int) -> Iterator[Rows]:
-    """Rows in the order of time, cut anew so that no window lies in two pieces."""
-    rest = np.empty(0, ROW_DTYPE)
-    for piece in pieces:
-        times = times_of(rest)
-        starts = window_starts(times, window_ns)
-        last = int(times.searchsorted(starts[-1])) if len(starts) else 0  # `piece` may go on with this window
-        if last:
-            yield rest[:last]
-        rest = np.concatenate((rest[last:], piece))
-    if len(rest):
-        yield rest

@@ -2,69 +2,44 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
-from numpy.typing import NDArray
 
 from trainload.errors import FormatError
 from trainload.formats import hyperframe as hfrm
-from trainload.formats import hyperframe_sections as sections
 from trainload.formats.hyperframe_records import Hole, Section
-from trainload.formats.sections import sections_from_bytes
+from trainload.formats.hyperframe_sections import TAG_WINDOWS
+from trainload.recording.file_tables import SIDE_BYTES, FileTables, SideValues
 from trainload.storage.file import FileSource
 
 
-@dataclass(frozen=True, slots=True)
-class SideValues:
-    """What RECV and DURA say beside some index entries: uint64[n], uint32[n]; zeros where there is no such section."""
-
-    receive: NDArray[np.uint64]
-    duration: NDArray[np.uint32]
-
-    @staticmethod
-    def from_sections(found: dict[bytes, bytes], *, entries: int, path: str) -> SideValues:
-        """The values of a section list that goes with `entries` index entries. Raises FormatError."""
-        receive, duration = np.zeros(entries, np.uint64), np.zeros(entries, np.uint32)
-        if sections.TAG_RECEIVE_TIMES in found:
-            body = found[sections.TAG_RECEIVE_TIMES]
-            receive = sections.receive_times_from_bytes(body, entries=entries, path=path)
-        if sections.TAG_DURATIONS in found:
-            duration = sections.durations_from_bytes(found[sections.TAG_DURATIONS], entries=entries, path=path)
-        return SideValues(receive, duration)
-
-    def __getitem__(self, rows: slice | NDArray[np.intp]) -> SideValues:
-        return SideValues(self.receive[rows], self.duration[rows])
-
-
-@dataclass(frozen=True, slots=True)
 class IntactIndex:
-    """Index and sections of a finished file; `found` is False where either is damaged or missing, and all is empty."""
+    """What a file still has of index and sections; never an error. found: False where either is damaged or missing.
 
-    found: bool
-    index: hfrm.Index
-    side: SideValues
-    sections: tuple[Section, ...]
+    sections: those that are not arrays over the index.
+    """
 
-    @staticmethod
-    def read(source: FileSource) -> IntactIndex:
-        """What the file still has of it; never an error."""
+    def __init__(self, source: FileSource) -> None:
+        self._path = source.path
         try:
-            head = source.read_at(0, min(hfrm.HEADER_BYTES, source.size))
-            header = hfrm.HyperframeHeader.from_bytes(head, file_size=source.size, path=source.path)
-            data = source.read_at(header.index_offset, header.index_size)
-            index = hfrm.index_from_bytes(data, header, file_size=source.size, path=source.path)
-            body = source.read_at(header.sections_offset, header.sections_size)
-            listed = sections_from_bytes(body, path=source.path, offset=header.sections_offset)
-            side = SideValues.from_sections(dict(listed), entries=len(index), path=source.path)
+            self._tables: FileTables | None = FileTables(source)
         except FormatError:
-            empty = SideValues.from_sections({}, entries=0, path=source.path)
-            return IntactIndex(False, np.empty(0, hfrm.INDEX_DTYPE), empty, ())
-        return IntactIndex(not header.plain, index, side, tuple(listed))
+            self._tables = None
+        self.found = self._tables is not None
+        self.sections: list[Section] = []
+        if self._tables is not None:
+            kept = [place for place in self._tables.sections if place[0] not in (*SIDE_BYTES, TAG_WINDOWS)]
+            self.sections = [(tag, source.read_at(offset, size)) for tag, offset, size in kept]
 
     def inside(self, hole: Hole) -> tuple[hfrm.Index, SideValues]:
         """The frames that lie in a hole, by time."""
-        offsets, sizes = self.index["byte_offset"], self.index["byte_size"]
-        rows = np.flatnonzero((offsets >= hole.offset) & (offsets + sizes <= hole.end))
-        rows = rows[np.argsort(self.index["timestamp_ns"][rows], kind="stable")]
-        return self.index[rows], self.side[rows]
+        entries: list[hfrm.Index] = [np.empty(0, hfrm.INDEX_DTYPE)]
+        side = [SideValues.from_sections({}, entries=0, path=self._path)]
+        for first, rows in self._tables.index() if self._tables is not None else ():
+            offsets, sizes = rows["byte_offset"], rows["byte_size"]
+            lost = np.flatnonzero((offsets >= hole.offset) & (offsets + sizes <= hole.end))
+            if len(lost) and self._tables is not None:
+                entries.append(rows[lost])
+                side.append(self._tables.side(first, len(rows))[lost])
+        found, values = np.concatenate(entries), SideValues.joined(side)
+        order = np.argsort(found["timestamp_ns"], kind="stable")
+        return found[order], values[order]

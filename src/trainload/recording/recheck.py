@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -9,41 +10,71 @@ from isal import isal_zlib
 
 from trainload.errors import FormatError
 from trainload.formats import hyperframe as hfrm
+from trainload.formats.hyperframe_records import Hole, WindowRecord, walk_records
 from trainload.formats.hyperframe_sections import TAG_STREAMS, TAG_WINDOWS
 from trainload.formats.hyperframe_streams import streams_from_bytes
 from trainload.formats.hyperframe_windows import WindowTable
-from trainload.formats.sections import sections_from_bytes
+from trainload.recording.file_tables import FileTables
 from trainload.storage.file import FileSource
 
+_ODD = np.uint64(0x9E3779B97F4A7C15)
 
-def recheck(path: Path, expected: hfrm.Index) -> None:
-    """Raise FormatError unless the file holds exactly the `expected` frames (any order, byte_offset 0), all good.
 
-    Reads everything once: header, index, stream table, window table, and every frame against its CRC-32.
+@dataclass(slots=True)
+class EntrySum:
+    """Which index entries there are, in any order: their number, and the sum of a 64-bit mix of each.
+
+    Other entries have the same sum in one of 2^64 cases. 16 bytes stand for any number of entries.
+    """
+
+    count: int = 0
+    total: int = 0
+
+    def add(self, rows: hfrm.Index, *, placed: bool = True) -> None:
+        """Count rows in; placed=False takes their byte_offset as 0."""
+        rows = rows.copy()
+        if not placed:
+            rows["byte_offset"] = 0
+        mixed = np.zeros(len(rows), np.uint64)
+        for word in rows.view("<u8").reshape(-1, hfrm.INDEX_ENTRY_BYTES // 8).T:
+            mixed = (mixed ^ word) * _ODD
+            mixed ^= mixed >> np.uint64(32)
+        self.count += len(rows)
+        self.total = (self.total + int(mixed.sum())) % (1 << 64)
+
+
+def recheck(path: Path, copied: EntrySum) -> None:
+    """Raise FormatError unless the file holds exactly the frames that were `copied` (placed=False), all good.
+
+    Reads everything once: header, index, sections, window records, and every frame against its CRC-32.
     """
     with FileSource(path) as source:
-        head = source.read_at(0, hfrm.HEADER_BYTES)
-        header = hfrm.HyperframeHeader.from_bytes(head, file_size=source.size, path=source.path)
-        data = source.read_at(header.index_offset, header.index_size)
-        index = hfrm.index_from_bytes(data, header, file_size=source.size, path=source.path)
-        body = source.read_at(header.sections_offset, header.sections_size)
-        found = dict(sections_from_bytes(body, path=source.path, offset=header.sections_offset))
-        streams_from_bytes(found[TAG_STREAMS], path=source.path)
-        WindowTable.from_bytes(found[TAG_WINDOWS], frame_count=len(index), file_size=source.size, path=source.path)
-        _check_frames(source, index)
-    rows = index.copy()
-    rows["byte_offset"] = 0
-    if rows.tobytes() != expected[hfrm.index_order(expected)].tobytes():
-        raise FormatError("the new file must hold every frame that was copied", field="index", offset=None,
-                          found=f"{len(rows):,} frames", expected=f"{len(expected):,} frames, the same ones",
-                          path=source.path)  # fmt: skip
+        tables = FileTables(source)
+        streams_from_bytes(tables.section(TAG_STREAMS), path=source.path)
+        count = tables.header.frame_count
+        WindowTable.from_bytes(tables.section(TAG_WINDOWS), frame_count=count, file_size=source.size, path=source.path)
+        indexed, in_records, found = EntrySum(), EntrySum(), EntrySum()
+        for _, rows in tables.index():
+            indexed.add(rows)
+            found.add(rows, placed=False)
+        for record in walk_records(source.read_at, source.size, file_id=tables.header.file_id, path=source.path):
+            in_records.add(_checked_frames(source, record))
+    for one, other, what in ((found, copied, "copied"), (in_records, indexed, "indexed")):
+        if one != other:
+            raise FormatError(f"the new file must hold every frame that was {what}", field="index", offset=None,
+                              found=f"{one.count:,} frames", expected=f"{other.count:,} frames, the same ones",
+                              path=source.path)  # fmt: skip
 
 
-def _check_frames(source: FileSource, index: hfrm.Index) -> None:
-    order = np.argsort(index["byte_offset"])
-    for row in index[order]:
-        offset, crc = int(row["byte_offset"]), int(row["crc"])
-        found = isal_zlib.crc32(source.read_at(offset, int(row["byte_size"])))
+def _checked_frames(source: FileSource, record: WindowRecord | Hole) -> hfrm.Index:
+    """The entries of a record, after every frame's bytes were compared with its CRC-32."""
+    if isinstance(record, Hole):
+        raise FormatError("a finished file must have no hole", field="window record", offset=record.offset,
+                          found=record.reason, expected="a window record", path=source.path)  # fmt: skip
+    for row in record.entries.tolist():
+        offset, size, crc = row[4:]
+        found = isal_zlib.crc32(source.read_at(offset, size))
         if found != crc:
             raise FormatError("a frame's CRC-32 must match", field="frame", offset=offset, found=f"{found:#010x}",
                               expected=f"{crc:#010x}", path=source.path)  # fmt: skip
+    return record.entries

@@ -20,9 +20,10 @@ from trainload.formats import hyperframe_sections as sections
 from trainload.formats.hyperframe_records import Hole, Section, WindowRecord, walk_records
 from trainload.formats.hyperframe_streams import StreamInfo, streams_from_bytes
 from trainload.formats.hyperframe_windows import window_starts
-from trainload.recording.intact_index import IntactIndex, SideValues
+from trainload.recording.file_tables import SideValues
+from trainload.recording.intact_index import IntactIndex
 from trainload.recording.part import Part, StoredFrame
-from trainload.recording.recheck import recheck
+from trainload.recording.recheck import EntrySum, recheck
 from trainload.storage.atomic import sync_folder
 from trainload.storage.file import FileSource
 
@@ -89,7 +90,7 @@ def recover(
         try:
             rescue.copy_into(part)
             part.finalize()
-            recheck(work, rescue.rows)
+            recheck(work, rescue.copied)
             work.replace(target)
         except BaseException:
             part.abort()
@@ -110,10 +111,10 @@ class _Rescue:
         self._streams: dict[int, StreamInfo] = {}
         self._drops: list[sections.Drop] = []
         self._next_index: dict[int, int] = {}
-        self._rows: list[hfrm.Index] = []
+        self.copied = EntrySum()
         self._windows = self._partial_windows = 0
         self._payload_bytes = 0
-        self._intact = IntactIndex.read(source)
+        self._intact = IntactIndex(source)
         self._ended_in_order = self._intact.found
         self._times: tuple[int, int] | None = None  # start of the first window, end of the last
 
@@ -139,22 +140,17 @@ class _Rescue:
                 self._progress(min(found.end, self.source.size), self.source.size)
         if hole is not None and not self._copy_hole(hole, part):
             self._note_hole(hole, None)
-        if not self._rows and not self._ended_in_order:
+        if not self._windows and not self._ended_in_order:
             raise _nothing_to_recover(self.source)
         self._name_unknown_streams()
         part.set_streams(self._streams.values())
         part.set_drops(self._drops)
 
-    @property
-    def rows(self) -> hfrm.Index:
-        """The index entries of all frames copied, with byte_offset 0."""
-        return np.concatenate([np.empty(0, hfrm.INDEX_DTYPE), *self._rows])
-
     def report(self, target: Path) -> RecoverReport:
         start, end = self._times or (None, None)
         losses = [replace(loss, frames={self._name(i): n for i, n in lost.items()}) for loss, lost in self._losses]
         return RecoverReport(
-            self.source.path, os.fspath(target), self._windows, self._partial_windows, len(self.rows),
+            self.source.path, os.fspath(target), self._windows, self._partial_windows, self.copied.count,
             self._payload_bytes, start, end, self._ended_in_order, tuple(losses),
         )  # fmt: skip
 
@@ -201,12 +197,10 @@ class _Rescue:
         ]
         if kept:
             part.write_window(start_ns, end_ns, kept)
-            copied = rows[good].copy()
-            copied["byte_offset"] = 0
-            self._rows.append(copied)
+            self.copied.add(rows[good], placed=False)
             self._windows += 1
             self._partial_windows += len(kept) < len(rows)
-            self._payload_bytes += int(copied["byte_size"].sum(dtype=np.int64))
+            self._payload_bytes += int(rows["byte_size"][good].sum(dtype=np.int64))
             self._times = (start_ns if self._times is None else self._times[0], end_ns)
         if len(kept) < len(rows):
             self._note_frames(rows[~good])
