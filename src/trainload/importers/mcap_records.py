@@ -27,6 +27,7 @@ from trainload.importers.mcap_structure import (
     DATA_END,
     FOOTER,
     HEAD,
+    HEADER,
     INNER,
     MAGIC,
     MESSAGE,
@@ -50,6 +51,7 @@ from trainload.importers.unpack import unpack_partly
 
 MAX_RECORD_BYTES = 256 << 20  # of a chunk, stored or unpacked: what an import may hold in memory
 _AFTER_DATA = (FOOTER, DATA_END, CHUNK_INDEX, ATTACHMENT_INDEX, STATISTICS, METADATA_INDEX, SUMMARY_OFFSET)
+_IN_CHUNKS = (SCHEMA, CHANNEL, MESSAGE)
 _CRC_STEP = 4 << 20
 
 
@@ -67,6 +69,7 @@ class RecordReader:
         self._chunked: bool | None = True if summary.chunks else None
         self._lost_chunk = False
         self._unchecked = False
+        self._previous = 0  # opcode
         self.place = 0
 
     def records(self) -> Iterator[tuple[int, memoryview]]:
@@ -89,7 +92,7 @@ class RecordReader:
             if opcode in _AFTER_DATA:
                 break
             yield from self._record(opcode, end)
-            self.place = end
+            self.place, self._previous = end, opcode
         else:
             if not self._summary.ended:
                 self._damage.add(f"{self._name}: the file ends without its footer at byte {self._source.size:,}")
@@ -109,11 +112,16 @@ class RecordReader:
 
     def _holds(self, opcode: int, end: int) -> bool:
         """True where the record at `place` lies whole in the file and nothing speaks against it."""
-        if not 0 < end <= self._source.size:
+        if not 0 < end <= self._source.size or (opcode == HEADER) != (self.place == len(MAGIC)):
             return False
         if opcode == MESSAGE or opcode >= PRIVATE:
-            return is_followed(self._source, end, cut=not self._summary.ended)
+            return is_followed(self._source, end, cut=not self._summary.ended) and self._is_expected(opcode, end)
         return True
+
+    def _is_expected(self, opcode: int, end: int) -> bool:
+        """False for a single message among chunks: another record, of whose opcode a byte is damaged."""
+        following = self._source.at(end, 1)[0] if end < self._source.size else MESSAGE
+        return opcode != MESSAGE or not self._chunked or self._previous in _IN_CHUNKS or following in _IN_CHUNKS
 
     def _record(self, opcode: int, end: int) -> Iterator[tuple[int, memoryview]]:
         start, size = self.place + HEAD.size, end - self.place - HEAD.size
@@ -125,7 +133,9 @@ class RecordReader:
                 self._lose(size, f"a chunk of {size:,} bytes is larger than an import may hold")
             else:
                 yield from self._chunk(self._source.at(start, size))
-        elif opcode in (SCHEMA, CHANNEL, MESSAGE, ATTACHMENT, METADATA):
+        elif opcode >= PRIVATE:
+            self._damage.add(f"byte {self.place:,}: a private record (opcode {opcode:#x}) is not kept", size_bytes=size)
+        elif opcode in (*_IN_CHUNKS, ATTACHMENT, METADATA):
             if opcode == MESSAGE and self._chunked is None:
                 self._chunked = False
             if size > MAX_RECORD_BYTES:
@@ -174,7 +184,7 @@ class RecordReader:
             end = place + HEAD.size + size
             if end > len(data):
                 break
-            if opcode in (SCHEMA, CHANNEL, MESSAGE):
+            if opcode in _IN_CHUNKS:
                 yield opcode, data[place + HEAD.size : end]
             place = end
         if place < len(data):
@@ -185,10 +195,8 @@ class RecordReader:
         source, place = ChunkBytes(data), 0
         while place < source.size:
             end = record_end(source, place)
-            if end and is_followed(source, end, cut=cut):
-                opcode = source.at(place, 1)[0]
-                if opcode in (SCHEMA, CHANNEL, MESSAGE):
-                    yield opcode, source.at(place + HEAD.size, end - place - HEAD.size)
+            if end and source.at(place, 1)[0] in _IN_CHUNKS and is_followed(source, end, cut=cut):
+                yield source.at(place, 1)[0], source.at(place + HEAD.size, end - place - HEAD.size)
                 place = end
             else:
                 start, place = place, next_sound(source, place + 1, INNER)
@@ -218,7 +226,8 @@ class RecordReader:
         if place + HEAD.size > self._source.size:
             return False
         opcode, size = HEAD.unpack(self._source.at(place, HEAD.size))
-        return bool(opcode == CHUNK and size < self._source.size)
+        is_index = claimed_end(self._source, place, presumed=MESSAGE_INDEX) != 0
+        return bool(opcode == CHUNK and size < self._source.size and not is_index)
 
     def _next(self, place: int) -> int:
         summary = self._summary

@@ -55,11 +55,15 @@ def record_end(source: Bytes, place: int) -> int:
     return end if end <= source.size else 0
 
 
-def claimed_end(source: Bytes, place: int) -> int:
-    """Where the record at `place` says it ends, behind the last byte too; 0 where its lengths do not add up."""
+def claimed_end(source: Bytes, place: int, presumed: int | None = None) -> int:
+    """Where the record at `place` says it ends, behind the last byte too; 0 where its lengths do not add up.
+
+    presumed: an opcode to take for its own.
+    """
     if place + HEAD.size > source.size:
         return 0
     opcode, size = HEAD.unpack(source.at(place, HEAD.size))
+    opcode = opcode if presumed is None else presumed
     layout = _LAYOUTS.get(opcode)
     if size > _LARGEST or (layout is None and opcode < PRIVATE):
         return 0
