@@ -100,8 +100,8 @@ class Run:
             self._fills[0] = self._memory, self._resident_reads
             self._windows_planned = 1
         loops: list[tuple[str, Callable[[int], None], int]] = [
-            ("decode", self._decode_loop, self._plan.workers),
             ("io", self._io_loop, self._plan.io_workers if self._must_read() else 0),
+            ("decode", self._decode_loop, self._plan.workers),
             ("ahead", self._ahead_once, self._ahead is not None),
         ]
         try:
