@@ -17,11 +17,13 @@ class Codec:
     levels: what `encode` takes. encode(data, level) gives the stored bytes, from which decode(stored, limit) gives the
     data back: at most `limit` bytes, or a ValueError; memory must follow the real output or the stored size, never a
     stated size alone. Both are called from many threads at once and let go of the GIL while they work.
+    long_bytes: stored bytes from which decoding takes long enough (0.15 ms) to be worth handing to another thread.
     """
 
     id: int
     name: str
     levels: range
     default_level: int
+    long_bytes: int
     encode: Callable[[bytes, int], bytes]
     decode: Callable[[bytes | memoryview, int], bytes]

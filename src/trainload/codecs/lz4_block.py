@@ -11,6 +11,7 @@ from trainload.formats.hyperframe import CODEC_LZ4
 
 _SIZE = struct.Struct("<I")
 _MOST_PER_BYTE = 255  # a block cannot say more: one byte of a match length stands for 255 bytes
+_LONG_BYTES = 512 << 10
 _MAX_INPUT_BYTES = 0x7E000000
 
 
@@ -29,14 +30,15 @@ def _encode(data: bytes, **options: str | int) -> bytes:
 
 
 def _decode(stored: bytes | memoryview, limit: int) -> bytes:
-    if len(stored) < _SIZE.size:
+    room = len(stored) - _SIZE.size
+    if room < 0:
         raise ValueError("an LZ4 payload must hold its size")
     (size,) = _SIZE.unpack_from(stored)
-    most = min(limit, (len(stored) - _SIZE.size) * _MOST_PER_BYTE)
-    if size > most:
+    if size > limit or size > room * _MOST_PER_BYTE:
+        most = min(limit, room * _MOST_PER_BYTE)
         raise ValueError(f"an LZ4 payload states {size:,} bytes where at most {most:,} can be")
     try:
-        data = bytes(lz4.block.decompress(memoryview(stored)[_SIZE.size :], uncompressed_size=size))
+        data: bytes = lz4.block.decompress(stored)  # reads the u32 itself
     except lz4.block.LZ4BlockError as error:
         raise ValueError(f"no whole LZ4 block: {error}") from error
     if len(data) != size:
@@ -44,5 +46,6 @@ def _decode(stored: bytes | memoryview, limit: int) -> bytes:
     return data
 
 
-LZ4 = Codec(CODEC_LZ4, "lz4", range(1, 65538), 1, _encode_fast, _decode)  # a higher level is faster and larger
-LZ4HC = Codec(CODEC_LZ4, "lz4hc", range(1, 13), 9, _encode_high, _decode)
+# A higher level of the fast mode is faster and larger.
+LZ4 = Codec(CODEC_LZ4, "lz4", range(1, 65538), 1, _LONG_BYTES, _encode_fast, _decode)
+LZ4HC = Codec(CODEC_LZ4, "lz4hc", range(1, 13), 9, _LONG_BYTES, _encode_high, _decode)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from trainload.codecs.codec import Codec
 from trainload.codecs.shuffle import shuffle, unshuffle
-from trainload.codecs.table import codec_by_id
+from trainload.codecs.table import CODEC_BY_ID, codec_by_id
 from trainload.formats.hyperframe import CODEC_MASK, CODEC_SHIFT, FRAME_ENCRYPTED, MAX_FRAME_BYTES, SHUFFLED
+from trainload.storage.aligned import aligned_buffer
 
 
 def encode_payload(data: bytes, codec: Codec, level: int, element_size: int) -> tuple[bytes, int]:
@@ -19,20 +22,34 @@ def encode_payload(data: bytes, codec: Codec, level: int, element_size: int) -> 
     return stored, codec.id << CODEC_SHIFT | (SHUFFLED if element_size else 0)
 
 
-def decode_payload(
-    stored: bytes | memoryview, flags: int, element_size: int, limit: int = MAX_FRAME_BYTES
-) -> bytes | memoryview:
-    """The frame's data, at most `limit` bytes; `stored` itself where neither codec nor shuffle was used.
+def takes_long(flags: int, stored_bytes: int) -> bool:
+    """True where so many stored bytes, of index flags like these, are worth handing to another thread to decode."""
+    codec = CODEC_BY_ID.get((flags & CODEC_MASK) >> CODEC_SHIFT)
+    return codec is not None and stored_bytes >= codec.long_bytes
 
-    flags: of the index entry. element_size: of the stream table. Raises ValueError for bytes that do not decode, and
-    for an encrypted frame.
+
+def decode_payload(
+    stored: bytes | memoryview,
+    flags: int,
+    element_size: int,
+    limit: int = MAX_FRAME_BYTES,
+    memory: Callable[[int], memoryview] = aligned_buffer,
+) -> memoryview:
+    """The frame's data, at most `limit` bytes: a view of `stored` where neither codec nor shuffle was used.
+
+    flags: of the index entry. element_size: of the stream table. memory: gives as many writable bytes as it is asked
+    for, at a multiple of 64. Raises ValueError for bytes that do not decode, and for an encrypted frame.
     """
     if flags & FRAME_ENCRYPTED:
         raise ValueError("the frame is encrypted, and no key is known")
     codec_id = (flags & CODEC_MASK) >> CODEC_SHIFT
     data = codec_by_id(codec_id).decode(stored, limit) if codec_id else stored
-    if not flags & SHUFFLED:
-        return data
-    if element_size < 1:
-        raise ValueError("the frame is shuffled, and the stream table gives no element size")
-    return unshuffle(data, element_size)
+    if flags & SHUFFLED:
+        if element_size < 1:
+            raise ValueError("the frame is shuffled, and the stream table gives no element size")
+        return unshuffle(data, element_size, memory)
+    if not codec_id:
+        return memoryview(stored)
+    own = memory(len(data))
+    own[:] = data
+    return own

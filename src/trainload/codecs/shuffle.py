@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
+
+from trainload.storage.aligned import aligned_buffer
 
 
 def shuffle(data: bytes | memoryview, element_size: int) -> bytes:
@@ -15,14 +19,16 @@ def shuffle(data: bytes | memoryview, element_size: int) -> bytes:
     return planes.tobytes() + bytes(data[elements * element_size :])
 
 
-def unshuffle(data: bytes | memoryview, element_size: int) -> memoryview:
-    """The inverse of `shuffle`, in memory of its own."""
+def unshuffle(
+    data: bytes | memoryview, element_size: int, memory: Callable[[int], memoryview] = aligned_buffer
+) -> memoryview:
+    """The inverse of `shuffle`, in what `memory` gives for the size of `data`."""
     elements = len(data) // element_size
     body_bytes = elements * element_size
     planes = np.frombuffer(data, np.uint8, body_bytes).reshape(element_size, elements)
-    whole = np.empty(len(data), np.uint8)
-    body = whole[:body_bytes].reshape(elements, element_size)
+    whole = memory(len(data))
+    body = np.frombuffer(whole, np.uint8, body_bytes).reshape(elements, element_size)
     for place in range(element_size):
         body[:, place] = planes[place]
-    whole[body_bytes:] = np.frombuffer(data, np.uint8)[body_bytes:]
-    return whole.data
+    whole[body_bytes:] = data[body_bytes:]
+    return whole

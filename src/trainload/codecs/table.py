@@ -11,7 +11,7 @@ CODECS: tuple[Codec, ...] = (LZ4, LZ4HC, ZSTD)
 NONE = "none"
 
 _BY_NAME = {codec.name: codec for codec in CODECS}
-_BY_ID = {codec.id: codec for codec in reversed(CODECS)}
+CODEC_BY_ID = {codec.id: codec for codec in reversed(CODECS)}
 
 
 def codec_by_name(text: str) -> tuple[Codec, int] | None:
@@ -35,7 +35,7 @@ def codec_by_name(text: str) -> tuple[Codec, int] | None:
 
 def codec_by_id(codec_id: int) -> Codec:
     """The codec of an index entry. Raises ValueError for an id that no codec has (0 is no codec)."""
-    codec = _BY_ID.get(codec_id)
+    codec = CODEC_BY_ID.get(codec_id)
     if codec is None:
         raise ValueError(f"no codec has the id {codec_id}")
     return codec

@@ -22,7 +22,7 @@ _contexts = threading.local()  # a compressor serves one thread at a time
 def _encode(data: bytes, level: int) -> bytes:
     if sys.version_info >= (3, 14):
         return zstd.compress(data, level)
-    return bytes(_context(f"level {level}", lambda: zstandard.ZstdCompressor(level=level)).compress(data))
+    return bytes(_encoder(level).compress(data))
 
 
 def _decode(stored: bytes | memoryview, limit: int) -> bytes:
@@ -30,9 +30,9 @@ def _decode(stored: bytes | memoryview, limit: int) -> bytes:
         return zstd_decompress(stored, limit)
     try:
         stated = zstandard.frame_content_size(stored)
-        if not 0 <= stated <= min(limit, _AT_ONCE_BYTES):
+        if not 0 <= stated <= limit or stated > _AT_ONCE_BYTES:
             return zstd_decompress(stored, limit)
-        data = bytes(_context("decoder", zstandard.ZstdDecompressor).decompress(stored, max_output_size=stated))
+        data: bytes = _decoder().decompress(stored)
     except zstandard.ZstdError as error:
         raise ValueError(f"no whole Zstandard frame: {error}") from error
     if len(data) != stated:
@@ -40,12 +40,19 @@ def _decode(stored: bytes | memoryview, limit: int) -> bytes:
     return data
 
 
-def _context(key: str, make: Any) -> Any:
-    found = getattr(_contexts, key, None)
-    if found is None:
-        found = make()
-        setattr(_contexts, key, found)
-    return found
+def _decoder() -> Any:
+    try:
+        return _contexts.decoder
+    except AttributeError:
+        _contexts.decoder = zstandard.ZstdDecompressor()
+        return _contexts.decoder
 
 
-ZSTD = Codec(CODEC_ZSTD, "zstd", range(1, 23), 3, _encode, _decode)
+def _encoder(level: int) -> Any:
+    encoders = _contexts.__dict__.setdefault("encoders", {})
+    if level not in encoders:
+        encoders[level] = zstandard.ZstdCompressor(level=level)
+    return encoders[level]
+
+
+ZSTD = Codec(CODEC_ZSTD, "zstd", range(1, 23), 3, 64 << 10, _encode, _decode)

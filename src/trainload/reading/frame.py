@@ -13,7 +13,6 @@ from trainload.errors import FormatError, SampleError
 from trainload.formats.hyperframe import CODEC_MASK, FRAME_ENCRYPTED, HARDWARE_TIME, KEY_FRAME, LATE, SHUFFLED
 from trainload.formats.hyperframe_streams import StreamInfo
 from trainload.reading.pictures import PICTURE_ENCODINGS, decode_picture
-from trainload.storage.aligned import aligned_buffer
 
 _crc32 = isal_zlib.crc32
 _new = tuple.__new__  # half the cost of Frame(...), which counts for a frame of 100 bytes
@@ -113,12 +112,9 @@ def open_frame(entry: Entry, stored: memoryview, info: StreamInfo, file: Payload
 
 def _unpack(entry: Entry, stored: memoryview, info: StreamInfo, path: str) -> memoryview:
     try:
-        data = decode_payload(stored, entry[1], info.shuffle)
+        return decode_payload(stored, entry[1], info.shuffle)
     except ValueError as error:
         raise FormatError(
             f"frame {entry[2]} of stream {info.name} must unpack", field="payload", offset=entry[4], found=str(error),
             expected="data that the codec of its flags understands", path=path,
         ) from error  # fmt: skip
-    aligned = aligned_buffer(len(data))
-    aligned[:] = data
-    return aligned

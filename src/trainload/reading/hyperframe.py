@@ -15,6 +15,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from trainload.codecs.payload import takes_long
 from trainload.errors import UsageError
 from trainload.formats.durations import duration_ns
 from trainload.formats.hyperframe import MAX_TIMESTAMP_NS, HyperframeHeader
@@ -22,16 +23,18 @@ from trainload.formats.hyperframe_sections import Drop
 from trainload.formats.hyperframe_streams import StreamInfo
 from trainload.reading.decoders import decode_forward
 from trainload.reading.frame import Entry, Frame, open_frame
+from trainload.reading.helpers import Helpers
 from trainload.reading.hyperframe_facts import hyperframe_facts
 from trainload.reading.hyperframe_file import HyperframeFile
 from trainload.reading.parts import find_parts, join_streams
-from trainload.reading.runs import MAX_RUN_BYTES, Runs, plan_stretches
+from trainload.reading.runs import STEP_BYTES, Runs, plan_stretches
 from trainload.reading.stream_frames import StreamFrames
 from trainload.reading.window import Window
 from trainload.reading.window_sequence import WindowSequence
 
 AnyPath = str | os.PathLike[str]
 Stream = str | int  # a stream's name, or its id
+Options = tuple[str, int | None, int | None]  # verify, window in nanoseconds, helpers
 
 
 class HyperframeReader:
@@ -43,21 +46,30 @@ class HyperframeReader:
 
     verify: "frames" (default) compares the CRC-32 of every payload that is read, "none" leaves that to
     `trainload verify`. window: the window length for files that have no window table, "100ms" or nanoseconds.
+    helpers: threads that unpack ahead in an iteration whose frames take long to unpack; they end with the iteration.
+    None means one for each core beside the caller's, at most 3; 0 means none.
     Raises FormatError for files that break docs/spec/hyperframe.md or were never finished.
     """
 
     def __init__(
-        self, path: AnyPath | Sequence[AnyPath], *, verify: str = "frames", window: str | int | None = None
+        self,
+        path: AnyPath | Sequence[AnyPath],
+        *,
+        verify: str = "frames",
+        window: str | int | None = None,
+        helpers: int | None = None,
     ) -> None:
         if verify not in ("frames", "none"):
             raise UsageError(f'verify is "frames" or "none", not {verify!r}')
+        if helpers is not None and helpers < 0:
+            raise UsageError(f"helpers is a number of threads, not {helpers}")
         self.paths = find_parts(path)
         self.path = self.paths[0]
-        self._options = (verify, None if window is None else duration_ns(window, what="window"))
+        self._options = (verify, None if window is None else duration_ns(window, what="window"), helpers)
         self.streams  # noqa: B018  opens the files, so that errors come here
 
     @classmethod
-    def _unopened(cls, paths: tuple[str, ...], options: tuple[str, int | None]) -> HyperframeReader:
+    def _unopened(cls, paths: tuple[str, ...], options: Options) -> HyperframeReader:
         reader = cls.__new__(cls)
         reader.paths, reader.path, reader._options = paths, paths[0], options
         return reader
@@ -68,7 +80,7 @@ class HyperframeReader:
     @cached_property
     def files(self) -> tuple[HyperframeFile, ...]:
         """The open files, in time order; opened when first asked for."""
-        verify, window_ns = self._options
+        verify, window_ns, _ = self._options
         files: list[HyperframeFile] = []
         try:
             for path in self.paths:
@@ -94,8 +106,8 @@ class HyperframeReader:
 
     @cached_property
     def windows(self) -> WindowSequence:
-        """All windows: len, `[k]`, `[k0:k1]` and `(k0, k1)` by one read, iteration with reads of up to 8 MB."""
-        return WindowSequence(self.files, self.infos)
+        """All windows: len, `[k]`, `[k0:k1]` and `(k0, k1)` by one read, iteration with reads of about 2 MB."""
+        return WindowSequence(self.files, self.infos, self._options[2])
 
     @cached_property
     def _opened(self) -> dict[Stream, StreamFrames]:
@@ -201,7 +213,7 @@ class HyperframeReader:
 
         `decode=True` also sets `frame.decoded`: pictures are decoded, delta streams from their last key frame on.
         """
-        frames = self._opened.get(stream) or self._stream(stream)
+        frames = self._stream(stream)
         position = frames.after(time_ns)
         return self._read(frames, position, True) if decode or position is None else self._read_one(frames, position)
 
@@ -239,8 +251,8 @@ class HyperframeReader:
         return self._read_one(frames, position)
 
     def _read_one(self, frames: StreamFrames, position: int) -> Frame:
-        entry = cast("Entry", frames.entries.item(position))
-        file = self.files[0] if frames.parts is None else self.files[frames.parts[position]]
+        entry = frames.entry(position)
+        file = self.files[0 if frames.parts is None else frames.parts[position]]
         return open_frame(entry, file.read(entry[4], entry[5]), frames.info, file)
 
     # Many frames.
@@ -250,29 +262,42 @@ class HyperframeReader:
         return list(self.iter_range(stream, start_ns, end_ns))
 
     def iter_range(self, stream: Stream, start_ns: int, end_ns: int) -> Iterator[Frame]:
-        """The same frames one by one, reading up to 8 MB ahead."""
+        """The same frames one by one, reading about 2 MB at once."""
         return self.iter_positions(stream, *self._stream(stream).between(start_ns, end_ns))
 
     def iter_positions(self, stream: Stream, first: int, last: int) -> Iterator[Frame]:
-        """The frames at the positions [first, last) in time order, reading up to 8 MB ahead."""
+        """The frames at the positions [first, last) in time order, reading about 2 MB at once.
+
+        Where unpacking a frame takes long, helpers do it a few frames ahead.
+        """
         frames = self._stream(stream)
         last = min(last, len(frames))
-        while first < last:
-            end = _batch_end(frames, first, last)
-            yield from self._read_rows(frames, first, end)
-            first = end
+        if first >= last:
+            return
+        _, flags, _, _, _, size, _ = frames.entry(first)
+        stored, info = self._stored(frames, first, last), frames.info
+        if takes_long(flags, size):
+            with Helpers(self._options[2]) as helpers:
+                yield from helpers.map(lambda item: open_frame(item[0], item[1], info, item[2]), stored)
+        else:
+            for entry, data, file in stored:
+                yield open_frame(entry, data, info, file)
 
-    def _read_rows(self, frames: StreamFrames, first: int, last: int) -> list[Frame]:
-        entries: list[Entry] = frames.entries[first:last].tolist()
-        parts = [0] * len(entries) if frames.parts is None else frames.parts[first:last].tolist()
-        runs = {
-            part: Runs(self.files[part], plan_stretches([e for e, p in zip(entries, parts) if p == part]))
-            for part in set(parts)
-        }
-        return [
-            open_frame(entry, runs[part].stored(entry), frames.info, self.files[part])
-            for entry, part in zip(entries, parts)
-        ]
+    def _stored(
+        self, frames: StreamFrames, first: int, last: int
+    ) -> Iterator[tuple[Entry, memoryview, HyperframeFile]]:
+        """Index entry, stored bytes and file of the frames at [first, last), near ones by one read."""
+        while first < last:
+            end = _step_end(frames, first, last)
+            entries: list[Entry] = frames.entries[first:end].tolist()
+            parts = [0] * len(entries) if frames.parts is None else frames.parts[first:end].tolist()
+            runs = {
+                part: Runs(self.files[part], plan_stretches([e for e, p in zip(entries, parts) if p == part]))
+                for part in set(parts)
+            }
+            for entry, part in zip(entries, parts):
+                yield entry, runs[part].stored(entry), self.files[part]
+            first = end
 
     def window(self, k: int, streams: Sequence[str] | None = None) -> Window:
         """Window `k` (-1 is the last): one read for its whole extent, then views. `streams` leaves out the others."""
@@ -283,7 +308,7 @@ class HyperframeReader:
     ) -> Iterator[Frame]:
         """The frames of all (or the named) streams with start_ns <= time < end_ns in time order, reading ahead."""
         first, last = start_ns or 0, MAX_TIMESTAMP_NS + 1 if end_ns is None else end_ns
-        for window in self.windows.between(start_ns, end_ns, streams):
+        for window in self.windows.between(start_ns, end_ns, streams, take=streams or self.streams):
             frames = window.frames()
             if window.start_ns < first or window.end_ns >= last:
                 frames = [frame for frame in frames if first <= frame.timestamp_ns < last]
@@ -312,7 +337,7 @@ class HyperframeReader:
         return f"HyperframeReader({self.path!r})"
 
 
-def _batch_end(frames: StreamFrames, first: int, last: int) -> int:
-    """The end of a stretch of positions from `first` that holds about one run of bytes, at least one frame."""
+def _step_end(frames: StreamFrames, first: int, last: int) -> int:
+    """The end of a stretch of positions from `first` that one step of an iteration reads, at least one frame."""
     sizes = frames.entries["byte_size"][first : min(last, first + 4096)].cumsum(dtype=np.int64)
-    return first + max(1, int(sizes.searchsorted(MAX_RUN_BYTES, "right")))
+    return first + max(1, int(sizes.searchsorted(STEP_BYTES, "right")))

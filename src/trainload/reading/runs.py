@@ -15,6 +15,7 @@ Stretches = Sequence[tuple[int, int]]  # (start, end) in a file, ascending and a
 
 MAX_GAP_BYTES = 64 << 10  # unwanted bytes that one read may carry between two wanted frames
 MAX_RUN_BYTES = 8 << 20  # of a read that joins frames; a window and a single frame may be larger
+STEP_BYTES = 2 << 20  # that an iteration reads at once: what is still in the processor's cache when it is looked at
 
 
 class Runs:

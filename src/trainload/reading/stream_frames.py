@@ -5,15 +5,20 @@ Arrays only: this file knows no storage and makes no object per frame.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trainload.formats.hyperframe import KEY_FRAME, Index
+from trainload.formats.hyperframe import INDEX_ENTRY, INDEX_ENTRY_BYTES, KEY_FRAME, Index
 from trainload.formats.hyperframe_streams import StreamInfo
 
+if TYPE_CHECKING:
+    from trainload.reading.frame import Entry
+
+_unpack_entry = INDEX_ENTRY.unpack_from
 _SEARCH_STEP = 4096  # entries looked at together on the way back to a key frame
 
 
@@ -24,7 +29,7 @@ class StreamFrames:
     timestamps: int64[n]. parts: which file each frame lies in, int32[n], or None where there is one file.
     """
 
-    __slots__ = ("_order", "entries", "info", "parts", "timestamps")
+    __slots__ = ("_order", "_records", "_times", "entries", "info", "parts", "timestamps")
 
     def __init__(self, info: StreamInfo, entries: Sequence[Index]) -> None:
         """`entries`: for each file the stream's part of its index, sorted by time."""
@@ -39,9 +44,15 @@ class StreamFrames:
             order = np.argsort(times, kind="stable")
             self._order, self.entries, times, self.parts = order, self.entries[order], times[order], self.parts[order]
         self.timestamps = times
+        self._times = times.data  # bisect looks at single times of a memoryview faster than numpy at one of its own
+        self._records = np.ascontiguousarray(self.entries).view(np.uint8).data
 
     def __len__(self) -> int:
         return len(self.timestamps)
+
+    def entry(self, position: int) -> Entry:
+        """The index entry at a position as numbers."""
+        return cast("Entry", _unpack_entry(self._records, position * INDEX_ENTRY_BYTES))
 
     def in_order(self, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
         """Values kept beside the index (one array per file, one value per entry of this stream), in time order."""
@@ -50,31 +61,31 @@ class StreamFrames:
 
     def after(self, time_ns: int) -> int | None:
         """The position of the first frame at or after `time_ns`, None where there is none."""
-        found = int(self.timestamps.searchsorted(time_ns))
-        return found if found < len(self.timestamps) else None
+        found = bisect_left(self._times, time_ns)
+        return found if found < len(self._times) else None
 
     def before(self, time_ns: int) -> int | None:
         """The position of the last frame at or before `time_ns`, None where there is none."""
-        found = int(self.timestamps.searchsorted(time_ns, "right")) - 1
+        found = bisect_right(self._times, time_ns) - 1
         return found if found >= 0 else None
 
     def at(self, time_ns: int) -> int | None:
         """The position of the first frame of exactly `time_ns`, None where there is none."""
         found = self.after(time_ns)
-        return found if found is not None and self.timestamps[found] == time_ns else None
+        return found if found is not None and self._times[found] == time_ns else None
 
     def nearest(self, time_ns: int) -> int | None:
         """The position of the frame closest to `time_ns`, the earlier of two equally close; None where none is."""
         found = self.after(time_ns)
         if found is None:
-            return self.at(int(self.timestamps[-1])) if len(self.timestamps) else None
-        if found and time_ns - int(self.timestamps[found - 1]) <= int(self.timestamps[found]) - time_ns:
-            return self.at(int(self.timestamps[found - 1]))
+            return self.at(self._times[-1]) if len(self._times) else None
+        if found and time_ns - self._times[found - 1] <= self._times[found] - time_ns:
+            return self.at(self._times[found - 1])
         return found
 
     def between(self, start_ns: int, end_ns: int) -> tuple[int, int]:
         """The positions [first, last) of the frames with start_ns <= time < end_ns."""
-        first, last = int(self.timestamps.searchsorted(start_ns)), int(self.timestamps.searchsorted(end_ns))
+        first, last = bisect_left(self._times, start_ns), bisect_left(self._times, end_ns)
         return first, max(first, last)
 
     def key_frame(self, position: int) -> int | None:

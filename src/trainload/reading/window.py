@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
+from functools import partial
 from operator import itemgetter
+from typing import cast
 
+from trainload.codecs.payload import takes_long
 from trainload.formats.hyperframe import Index
 from trainload.formats.hyperframe_streams import StreamInfo
 from trainload.reading.frame import Entry, Frame, PayloadFile, open_frame
+from trainload.reading.helpers import Helpers, Task
 from trainload.reading.runs import Runs
 
 _timestamp = itemgetter(Frame._fields.index("timestamp_ns"))
@@ -21,7 +25,7 @@ class Window(Mapping[str, tuple[Frame, ...]]):
     asked for. Raises FormatError then for a damaged frame, KeyError for a name that the recording does not have.
     """
 
-    __slots__ = ("_bytes", "_entries", "_file", "_frames", "_infos", "end_ns", "number", "start_ns")
+    __slots__ = ("_begun", "_bytes", "_entries", "_file", "_frames", "_infos", "end_ns", "number", "start_ns")
 
     def __init__(
         self, number: int, start_ns: int, end_ns: int, file: PayloadFile, infos: Mapping[str, StreamInfo],
@@ -35,15 +39,34 @@ class Window(Mapping[str, tuple[Frame, ...]]):
         self._entries = entries
         self._bytes = data
         self._frames: dict[str, tuple[Frame, ...]] = {}
+        self._begun: dict[str, Task[tuple[Frame, ...]]] = {}
 
     def __getitem__(self, stream: str) -> tuple[Frame, ...]:
         made = self._frames.get(stream)
         if made is None:
-            info = self._infos[stream]
-            entries: list[Entry] = self._entries[stream].tolist() if stream in self._entries else []
-            made = tuple([open_frame(entry, self._bytes.stored(entry), info, self._file) for entry in entries])
-            self._frames[stream] = made
+            task = self._begun.pop(stream, None)
+            made = self._frames[stream] = self._make(stream) if task is None else task.result()
         return made
+
+    def _make(self, stream: str) -> tuple[Frame, ...]:
+        info = self._infos[stream]
+        entries: list[Entry] = self._entries[stream].tolist() if stream in self._entries else []
+        return tuple([open_frame(entry, self._bytes.stored(entry), info, self._file) for entry in entries])
+
+    @property
+    def taken(self) -> Set[str]:
+        """The streams that were asked for so far."""
+        return self._frames.keys()
+
+    def begin(self, streams: Iterable[str], helpers: Helpers) -> None:
+        """Have those of `streams` made by helpers that take long to unpack; `[stream]` waits for them as it must."""
+        for stream in streams:
+            if stream in self._begun or stream in self._frames or stream not in self._entries:
+                continue
+            entries = self._entries[stream]
+            first = cast("Entry", entries.item(0))
+            if takes_long(first[1], first[5] * len(entries)):
+                self._begun[stream] = helpers.submit(partial(self._make, stream))
 
     def __contains__(self, stream: object) -> bool:
         return stream in self._entries

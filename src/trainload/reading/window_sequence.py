@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trainload.codecs.table import NONE as NO_CODEC
 from trainload.errors import UsageError
 from trainload.formats.hyperframe import Index
 from trainload.formats.hyperframe_streams import StreamInfo
+from trainload.reading.helpers import AHEAD, Helpers
 from trainload.reading.hyperframe_file import HyperframeFile
-from trainload.reading.runs import MAX_RUN_BYTES, Runs, Stretches, plan_stretches
+from trainload.reading.runs import STEP_BYTES, Runs, Stretches, plan_stretches
 from trainload.reading.window import Window
 from trainload.storage.source import Source
+
+AHEAD_BYTES = 8 << 20  # that an iteration tells the system of, and that helpers may have in their hands
+_MOST_WINDOWS = 256  # at once, however small they are
 
 ReadStretches = Callable[[Source, Stretches], list[memoryview]]
 
@@ -26,14 +34,21 @@ class WindowSequence:
     starts, ends: int64 [w], the spans, both ends included. A slice is read by one read and lies in memory whole.
     """
 
-    def __init__(self, files: Sequence[HyperframeFile], infos: Mapping[int, StreamInfo]) -> None:
+    def __init__(
+        self, files: Sequence[HyperframeFile], infos: Mapping[int, StreamInfo], threads: int | None = None
+    ) -> None:
+        """threads: helpers of an iteration, as in HyperframeReader."""
         self._files = files
         self._infos = infos
+        self._threads = threads
         self._by_name = {info.name: info for info in infos.values()}
         tables = [file.windows for file in files]
         self._first = np.cumsum([0, *(len(table) for table in tables)]).tolist()  # first window of each file, closed
         self.starts: NDArray[np.int64] = np.concatenate([table.start_ns for table in tables])
         self.ends: NDArray[np.int64] = np.concatenate([table.end_ns for table in tables])
+        sizes = np.concatenate([table.extent_size for table in tables])
+        self._bytes_before = np.concatenate([[0], sizes.cumsum(dtype=np.int64)]).data  # of each window, closed
+        self._packed = {info.name for info in infos.values() if info.codec != NO_CODEC}
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -67,19 +82,57 @@ class WindowSequence:
 
     def entries(self, k: int, streams: Sequence[str] | None = None) -> dict[str, Index]:
         """The index entries of window `k` by stream name, silent streams left out, in time order; nothing is read."""
-        part = int(np.searchsorted(self._first, k, "right")) - 1
+        part = bisect_right(self._first, k) - 1
         return self._entries(self._files[part], k - self._first[part], streams)
 
     def between(
-        self, start_ns: int | None, end_ns: int | None, streams: Sequence[str] | None = None
+        self,
+        start_ns: int | None,
+        end_ns: int | None,
+        streams: Sequence[str] | None = None,
+        *,
+        take: Iterable[str] = (),
     ) -> Iterator[Window]:
-        """The windows that touch start_ns <= time < end_ns, in order, several per read, up to 8 MB at once."""
-        k = 0 if start_ns is None else int(np.searchsorted(self.ends, start_ns))
+        """The windows that touch start_ns <= time < end_ns, in order, several per read, about 2 MB at once.
+
+        take: streams that the caller will ask for. What he took from the windows before is asked for again, so helpers
+        unpack it a few windows ahead where that takes long.
+        """
+        first = 0 if start_ns is None else int(np.searchsorted(self.ends, start_ns))
         last = len(self) if end_ns is None else int(np.searchsorted(self.starts, end_ns))
+        groups, wanted = self._groups(first, last, streams), self._packed.intersection(take)
+        pending, begun = deque[Window](), 0
+        with Helpers(self._threads) as helpers:
+            while True:
+                while not pending or (helpers.are_busy and self._may_read_ahead(pending)):
+                    group = next(groups, None)
+                    if group is None:
+                        break
+                    pending += group
+                if not pending:
+                    return
+                for window in islice(pending, begun, AHEAD):
+                    window.begin(wanted, helpers)
+                begun = min(len(pending), AHEAD) - 1
+                window = pending.popleft()
+                yield window
+                if not wanted.issuperset(window.taken & self._packed):
+                    wanted, begun = wanted | window.taken & self._packed, 0
+
+    def _groups(self, k: int, last: int, streams: Sequence[str] | None) -> Iterator[list[Window]]:
+        """Windows k to last - 1 in groups, each by one read; the system hears of whole ones in good time."""
+        announced = k
         while k < last:
-            end = min(self._group_end(k), last)
-            yield from self.read(k, end, streams)
+            end = min(self._end_of(k, STEP_BYTES), last)
+            if streams is None and announced < last and self._end_of(end, AHEAD_BYTES // 2) > announced:
+                start, announced = max(end, announced), min(self._end_of(max(end, announced), AHEAD_BYTES), last)
+                self.will_need(start, announced)
+            yield self.read(k, end, streams)
             k = end
+
+    def _may_read_ahead(self, pending: deque[Window]) -> bool:
+        sizes = self._bytes_before[pending[-1].number + 1] - self._bytes_before[pending[0].number]
+        return len(pending) < AHEAD and sizes < AHEAD_BYTES
 
     def read(
         self, k0: int, k1: int, streams: Sequence[str] | None = None, *, into: ReadStretches | None = None
@@ -142,12 +195,10 @@ class WindowSequence:
                 found[name] = file.index[start : start + count]
         return found
 
-    def _group_end(self, k: int) -> int:
-        """The end of a group of windows from `k` that one read of about 8 MB brings, at least one window."""
-        part = int(np.searchsorted(self._first, k, "right")) - 1
-        local = k - self._first[part]
-        sizes = self._files[part].windows.extent_size[local : local + 256].cumsum()
-        return k + max(1, int(np.searchsorted(sizes, MAX_RUN_BYTES, "right")))
+    def _end_of(self, k: int, size: int) -> int:
+        """The end of a group of windows from `k` of at most `size` bytes in the file, at least one window."""
+        end = bisect_right(self._bytes_before, self._bytes_before[k] + size) - 1
+        return min(max(k + 1, end), k + _MOST_WINDOWS)
 
 
 def _extent(file: HyperframeFile, rows: slice) -> list[tuple[int, int]]:
