@@ -84,6 +84,8 @@ def test_windows_are_filtered_by_fill_and_tags(tmp_path: Path) -> None:
     assert all(
         clip.start_ns >= 2 * SECOND and clip.end_ns <= 5 * SECOND for clip in map(rainy.__getitem__, range(len(rainy)))
     )
+    pairs = tl.AlignedDataset(tl.align(tl.open(path), to="a", using={"b": tl.Previous()}), tags=["night", "rain"])
+    assert [pairs[i].start_ns // SECOND for i in range(len(pairs))] == [2, 3, 4, 5]
     full = tl.WindowDataset(path, require={"b": 1})
     assert [clip.number for clip in map(full.__getitem__, range(len(full)))] == [
         k for k in range(len(every)) if len(every[k].values["b"]) >= 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from trainload.aligning.recording import RecordingTimes
 from trainload.datasets.cache import FrameCache
 from trainload.datasets.clip import NO_RESIDUAL, NO_TIME, Clip
 from trainload.datasets.frames import FrameStore
+from trainload.datasets.recordings import tagged
 from trainload.datasets.values import plain_columns, read_only
 from trainload.errors import UsageError
 
@@ -22,7 +23,8 @@ class AlignedDataset:
     """Map-style: ds[i] is the Clip of one pair: one value per stream, the reference stream's own frame included.
 
     pairs: what `trainload.align` gave for a recording, or a list of them, one per recording. max_residual, complete: as
-    `Pairs.select`. Interpolated and packed streams are held in memory as one value per pair; the others are read.
+    `Pairs.select`. tags: only pairs at times that carry all of them. Interpolated and packed streams are held in
+    memory as one value per pair; the others are read.
     """
 
     squeeze = True
@@ -33,11 +35,14 @@ class AlignedDataset:
         *,
         max_residual: str | int | None = None,
         complete: bool = True,
+        tags: Collection[str] = (),
         cache_bytes: int = 0,
     ) -> None:
         given = [pairs] if isinstance(pairs, Pairs) else list(pairs)
         drives = [_recording(some) for some in given]
-        self.pairs = [some.select(max_residual=max_residual, complete=complete) for some in given]
+        good = [some.select(max_residual=max_residual, complete=complete) for some in given]
+        self.pairs = [some.take(np.flatnonzero(tagged(drive.reader, tags, some.times, some.times)))
+                      for some, drive in zip(good, drives)]  # fmt: skip
         self.streams = tuple(dict.fromkeys(name for some in self.pairs for name in _names(some)))
         self._held = [_held_values(some, drive) for some, drive in zip(self.pairs, drives)]
         self.store = FrameStore([drive.reader for drive in drives], self.streams, FrameCache(cache_bytes))
