@@ -171,7 +171,6 @@ def _time_cell(path: Path, mode: str, split: str, measure: str) -> dict[str, flo
         start = time.perf_counter()
         found["pictures"] += sum(len(batch[0]) for batch in loader)
         found["again"] = time.perf_counter() - start
-    loader.close()
     return found
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from trainload._core import Scratch
 from trainload.errors import SampleError
-from trainload.imaging.decode import CORRUPT, PictureDecoder
+from trainload.imaging.decode import PictureDecoder
 from trainload.imaging.mixing import BatchContext
 from trainload.imaging.split import run_batch_ops, split_ops
 from trainload.loading.buffers import new_arena
@@ -98,13 +98,13 @@ class SampleDecoder:
             return
         offsets = fill.offsets(ids)
         sizes = places.size[ids].astype(np.uint64)
+        damaged = fill.reasons(ids)
+        sizes[list(damaged)] = 0  # what a checksum refuses is not decoded, nor are entry points learned from it
         reasons = self._pictures.run(
             scratch, fill.arena, offsets, sizes, ids.astype(np.uint64), job.seed, job.epoch, images,
             job.codes[first:end],
         )  # fmt: skip
-        for n, reason in fill.reasons(ids).items():  # a checksum knows more than a decoder
-            job.codes[first + n], reasons[n] = CORRUPT, reason
-        job.reasons.update({first + n: reason for n, reason in reasons.items()})
+        job.reasons.update({first + n: reason for n, reason in (reasons | damaged).items()})
 
     def _take_pixels(self, scratch: Scratch, ids: NDArray[np.int64], job: BatchJob, images: NDArray[Any]) -> None:
         pixels = self._samples.pixels
