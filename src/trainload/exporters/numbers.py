@@ -10,17 +10,18 @@ class FrameNumbers:
     """Frames by stream index. written: bool[n] by place, for an exporter to tick off."""
 
     def __init__(self, numbers: NDArray[np.uint32], receive_times: NDArray[np.int64] | None) -> None:
-        self._order = np.argsort(numbers, kind="stable")
-        self._sorted = numbers[self._order]
+        ascending = bool((numbers[1:] >= numbers[:-1]).all())
+        self._order = None if ascending else np.argsort(numbers, kind="stable")
+        self._sorted = np.ascontiguousarray(numbers if self._order is None else numbers[self._order])
         self._receive_times = receive_times
         self.written = np.zeros(len(numbers), np.bool_)
 
     def place(self, stream_index: int) -> int | None:
         """The position in time order of the frame with that number, None where there is none."""
-        found = int(np.searchsorted(self._sorted, stream_index))
+        found = int(self._sorted.searchsorted(np.uint32(stream_index)))  # of the same type, or all would be converted
         if found == len(self._sorted) or self._sorted[found] != stream_index:
             return None
-        return int(self._order[found])
+        return found if self._order is None else int(self._order[found])
 
     def received(self, place: int | None) -> int:
         """When the host got it, 0 where unknown."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -59,7 +60,7 @@ def _rows(file: HyperframeFile, stream_id: int, start_ns: int, end_ns: int, *, p
     """The rows of the index whose frames lie in the span, led by what they cannot do without."""
     whole = file.rows[stream_id]
     times, flags = file.index["timestamp_ns"][whole], file.index["flags"][whole]
-    first, last = int(times.searchsorted(start_ns)), int(times.searchsorted(end_ns))
+    first, last = bisect_left(times, start_ns), bisect_left(times, end_ns)  # exact; searchsorted compares as float64
     if packed and first and int(times[first - 1]) + file.header.window_length_ns > start_ns:
         first -= 1
     keys = np.flatnonzero(flags[: first + 1] & KEY_FRAME)
