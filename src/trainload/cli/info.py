@@ -11,6 +11,7 @@ from rich.table import Table
 
 from trainload.cli.app import app
 from trainload.cli.info_recording import show_recording
+from trainload.reading.hyperframe import HyperframeReader
 from trainload.reading.open import open as open_any
 
 MAX_ITEMS = 8  # of a list, on a terminal; --json shows all
@@ -26,11 +27,18 @@ def info(
     shuffle: Annotated[
         bool, typer.Option("--shuffle", help="Add how many classes a batch holds under each kind of order.")
     ] = False,
+    samples: Annotated[
+        bool | None,
+        typer.Option(
+            "--samples/--no-samples",
+            help="Read the packed streams of a recording, for the timing of their samples; by default small ones only.",
+        ),
+    ] = None,
     batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="The batches that --shuffle looks at.")] = 256,
 ) -> None:
     """Show all facts of a data set or recording."""
     with open_any(paths if len(paths) > 1 else paths[0]) as reader:
-        facts = reader.facts()
+        facts = reader.facts(samples=samples) if isinstance(reader, HyperframeReader) else reader.facts()
         if shuffle:
             facts |= _shuffle_facts(reader, batch_size)
     if as_json:

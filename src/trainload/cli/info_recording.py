@@ -28,18 +28,24 @@ def show_recording(facts: dict[str, Any], console: Console) -> None:
 
 
 def _stream_lines(stream: dict[str, Any]) -> list[str]:
-    fill, compression = stream["window_fill"], stream["compression"]
+    fill, compression, lost = stream["window_fill"], stream["compression"], stream["lost_samples"]
     samples = stream["samples_per_frame"]
     packed = "" if samples is None else f" of {samples:.1f} samples each"
     ratio = "" if compression["ratio"] is None else f", stored {compression['ratio']:.0%} of its size"
     nominal = "" if stream["nominal_rate_hz"] is None else f" (nominal {stream['nominal_rate_hz']:g})"
+    timing = (
+        f"{_number(stream['rate_hz'], 2)} Hz{nominal}, jitter {_number(stream['jitter_ms'], 3)} ms "
+        f"(p99 {_number(stream['jitter_p99_ms'], 3)}), longest gap {_number(stream['longest_gap_ms'], 1)} ms"
+    )
+    if stream["packed"] and stream["samples"] is None:
+        timing = stream.get("error", "samples not read: --samples gives their rate, jitter, gaps and losses")
+    missing = "" if lost is None else f" frames, {lost['inside']:,} samples inside and {lost['between']:,} between them"
+    shares = f"in {fill['share']:.0%} of the windows, {fill['least']} to {fill['most']} per window"
     return [
         f"{stream['name']}: stream {stream['id']}, {stream['kind']}, {stream['encoding']}, {stream['clock']} clock",
         f"  {stream['frames']:,} frames{packed}, {stream['stored_bytes']:,} bytes, codec {compression['codec']}{ratio}",
-        f"  {_number(stream['rate_hz'], 2)} Hz{nominal}, jitter {_number(stream['jitter_ms'], 3)} ms "
-        f"(p99 {_number(stream['jitter_p99_ms'], 3)}), longest gap {_number(stream['longest_gap_ms'], 1)} ms",
-        f"  lost {stream['lost_frames']:,}, late {stream['late_frames']:,}, in {fill['share']:.0%} of the windows, "
-        f"{fill['least']} to {fill['most']} per window",
+        f"  {timing}",
+        f"  lost {stream['lost_frames']:,}{missing}, late {stream['late_frames']:,}, {shares}",
     ]
 
 

@@ -314,9 +314,13 @@ class HyperframeReader:
                 frames = [frame for frame in frames if first <= frame.timestamp_ns < last]
             yield from frames
 
-    def facts(self) -> dict[str, Any]:
-        """What the recording holds, measured, as JSON values: the content of `trainload info`."""
-        return hyperframe_facts(self)
+    def facts(self, *, samples: bool | None = None) -> dict[str, Any]:
+        """What the recording holds, measured, as JSON values: the content of `trainload info`.
+
+        samples: read the payloads of packed streams, for rate, jitter and losses of their samples; None: where they are
+        at most 10,000 and 64 MB, and read within a second.
+        """
+        return hyperframe_facts(self, samples=samples)
 
     # Its life.
 

@@ -1,6 +1,7 @@
 """What a recording holds, measured: rates, jitter, gaps, lost frames, window fill, compression. For `trainload info`.
 
-From the index alone, but for the compression ratio, for which a few payloads of each stream are unpacked.
+From the index alone, but for the compression ratio, for which a few payloads of each stream are unpacked, and for the
+samples of packed streams, whose times are in the payloads.
 """
 
 from __future__ import annotations
@@ -12,19 +13,25 @@ from numpy.typing import NDArray
 
 from trainload.errors import FormatError
 from trainload.formats.hyperframe import CODEC_MASK, HARDWARE_TIME, INDEX_ENTRY_BYTES, KEY_FRAME, LATE, SHUFFLED
+from trainload.reading.sample_times import has_sample_times, sample_timing
 
 if TYPE_CHECKING:
     from trainload.reading.hyperframe import HyperframeReader
 
 _SAMPLED_FRAMES = 16  # payloads unpacked per stream to measure compression
+_FEW_PAYLOADS, _FEW_BYTES = 10_000, 64 << 20  # of packed streams, read without being asked: within a second
+_NO_TIMING = {"rate_hz": None, "jitter_ms": None, "jitter_p99_ms": None, "longest_gap_ms": None,
+              "longest_gap_at_ns": None}  # fmt: skip
 
 
-def hyperframe_facts(reader: HyperframeReader) -> dict[str, Any]:
+def hyperframe_facts(reader: HyperframeReader, *, samples: bool | None = None) -> dict[str, Any]:
     """The recording as JSON values; times in nanoseconds where the name ends in _ns, in milliseconds in _ms.
 
+    samples: read the payloads of packed streams, for the timing of their samples; None: where they are few and small.
     Raises FormatError where window table or side sections are broken.
     """
     header = reader.header
+    samples = _are_few(reader) if samples is None else samples
     frames = sum(len(file.index) for file in reader.files)
     return {
         "kind": "HFRM",
@@ -39,7 +46,7 @@ def hyperframe_facts(reader: HyperframeReader) -> dict[str, Any]:
         "duration_s": (reader.end_ns - reader.start_ns) / 1e9,
         "window_ns": header.window_length_ns,
         "windows": len(reader.windows),
-        "streams": [stream_facts(reader, name) for name in reader.streams],
+        "streams": [stream_facts(reader, name, samples=samples) for name in reader.streams],
         "drops": [
             {"stream": _name(reader, drop.stream_id), "reason": drop.reason, "frames": drop.frames, "bytes": drop.bytes}
             for drop in reader.drops
@@ -48,11 +55,15 @@ def hyperframe_facts(reader: HyperframeReader) -> dict[str, Any]:
     }
 
 
-def stream_facts(reader: HyperframeReader, name: str) -> dict[str, Any]:
-    """What one stream holds: see docs/spec/hyperframe.md for the flags that are counted."""
+def stream_facts(reader: HyperframeReader, name: str, *, samples: bool) -> dict[str, Any]:
+    """What one stream holds: see docs/spec/hyperframe.md for the flags that are counted.
+
+    The timing of a packed stream is that of its samples, and None where they are not read.
+    """
     info, flags = reader.streams[name], reader.flags(name)
     stored = int(reader.sizes(name).sum(dtype=np.int64))
     compression, unpacked = _compression(reader, name, info.codec)
+    timing = _sample_timing(reader, name, samples) if info.packed else _timing(reader.timestamps(name))
     return {
         "id": info.id,
         "name": name,
@@ -64,7 +75,10 @@ def stream_facts(reader: HyperframeReader, name: str) -> dict[str, Any]:
         "frames": len(flags),
         "samples_per_frame": unpacked / info.dtype.itemsize if info.packed and info.dtype and unpacked else None,
         "stored_bytes": stored,
-        **_timing(reader.timestamps(name), info.rate_hz),
+        "samples": None,
+        "nominal_rate_hz": info.rate_hz,
+        **timing,
+        "lost_samples": timing.get("lost_samples"),
         "lost_frames": _lost(reader.stream_index(name)),
         "late_frames": int(np.count_nonzero(flags & LATE)),
         "key_frames": int(np.count_nonzero(flags & KEY_FRAME)),
@@ -74,17 +88,29 @@ def stream_facts(reader: HyperframeReader, name: str) -> dict[str, Any]:
     }
 
 
-def _timing(times: NDArray[np.int64], nominal_hz: float | None) -> dict[str, Any]:
+def _are_few(reader: HyperframeReader) -> bool:
+    sizes = [reader.sizes(name) for name, info in reader.streams.items() if info.packed]
+    return sum(map(len, sizes)) <= _FEW_PAYLOADS and sum(int(each.sum(dtype=np.int64)) for each in sizes) <= _FEW_BYTES
+
+
+def _sample_timing(reader: HyperframeReader, name: str, read: bool) -> dict[str, Any]:
+    if not read or not has_sample_times(reader.streams[name]):
+        return _NO_TIMING
+    try:
+        return _NO_TIMING | sample_timing(reader.iter_positions(name, 0, reader.count(name)))
+    except FormatError as error:
+        return _NO_TIMING | {"error": str(error)}
+
+
+def _timing(times: NDArray[np.int64]) -> dict[str, Any]:
     """Rate over the whole stream; jitter as the spread of the intervals about their median; the longest gap."""
     intervals = np.diff(times)
     if not len(intervals) or times[-1] == times[0]:
-        return {"rate_hz": None, "nominal_rate_hz": nominal_hz, "jitter_ms": None, "jitter_p99_ms": None,
-                "longest_gap_ms": None, "longest_gap_at_ns": None}  # fmt: skip
+        return _NO_TIMING
     off = np.abs(intervals - np.median(intervals))
     longest = int(intervals.argmax())
     return {
         "rate_hz": len(intervals) * 1e9 / float(times[-1] - times[0]),
-        "nominal_rate_hz": nominal_hz,
         "jitter_ms": float(np.sqrt(np.mean(off**2))) / 1e6,
         "jitter_p99_ms": float(np.percentile(off, 99)) / 1e6,
         "longest_gap_ms": float(intervals[longest]) / 1e6,
