@@ -40,8 +40,9 @@ class RecordingTimes:
         """The recording's stream table with the clock that the index vouches for."""
         found = {}
         for name, info in self.reader.streams.items():
-            stamped = (self.reader.flags(name) & HARDWARE_TIME) != 0
-            found[name] = replace(info, clock="hardware" if stamped.all() and info.clock == "hardware" else "host")
+            flags = [file.index["flags"][file.rows.get(info.id, slice(0, 0))] for file in self.reader.files]
+            stamped = all(bool((some & HARDWARE_TIME).all()) for some in flags)
+            found[name] = replace(info, clock="hardware" if stamped and info.clock == "hardware" else "host")
         return found
 
     def timestamps(self, stream: str) -> NDArray[np.int64]:

@@ -101,14 +101,12 @@ class ChunkStore:
     def _is_large(self, recording: int) -> bool:
         """True where the frames that are read of a window have LARGE_BYTES, on average."""
         if recording not in self._large:
-            windows = len(self._recordings[recording].windows)
-            self._large[recording] = self.stored_bytes(recording) >= LARGE_BYTES * windows
+            drive = self._recordings[recording]
+            rows = [(file, file.rows.get(drive.streams[name].id, slice(0, 0)))
+                    for name in self._streams & drive.streams.keys() for file in drive.files]  # fmt: skip
+            stored = sum(int(file.index["byte_size"][some].sum(dtype=np.int64)) for file, some in rows)
+            self._large[recording] = stored >= LARGE_BYTES * len(drive.windows)
         return self._large[recording]
-
-    def stored_bytes(self, recording: int) -> int:
-        """Bytes in the file of all frames of the streams that are read."""
-        drive = self._recordings[recording]
-        return sum(int(drive.sizes(name).sum(dtype=np.int64)) for name in self._streams & drive.streams.keys())
 
     def bounds(self, recording: int) -> NDArray[np.int64]:
         """First window of every chunk, closed by the number of windows: int64 [chunks + 1]."""
