@@ -320,3 +320,19 @@ def test_a_frame_of_a_folder_costs_less_than_200_bytes_until_it_is_read(tmp_path
     few, many = sorted(peaks)
     assert (few, many) == (1500, 9000)
     assert (peaks[many] - peaks[few]) / (many - few) < 200
+
+
+def test_pauses_between_scenes_do_not_widen_the_window(tmp_path):
+    times = [scene * 600 + k / 2 for scene in range(4) for k in range(40)]
+    write(tmp_path / "rig/labels.csv", "t [s],x\n" + "".join(f"{1_700_000_000 + time},1\n" for time in times))
+    report, drive = imported(tmp_path, "folder", tmp_path / "rig")
+    drive.close()
+    assert 500_000_000 <= report.window.window_ns <= 1_000_000_000
+
+
+def test_a_folder_that_counts_frames_is_asked_about(tmp_path):
+    for k in range(3):
+        write(tmp_path / f"rig/camera/frame_{k:06}.jpg", JPEG)
+    report, drive = imported(tmp_path, "folder", tmp_path / "rig")
+    drive.close()
+    assert any("the times of camera are small numbers" in note for note in report.notes)

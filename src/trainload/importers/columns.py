@@ -12,11 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainload.errors import FormatError, UsageError
-from trainload.importers.file_list import FileList, Names
+from trainload.importers.file_list import FileList, Names, extension_of
 from trainload.importers.pictures import what_is_missing
 from trainload.importers.source import Channel, Damage, SourceFrame, SourceStream, Span
+from trainload.storage.file import FileSource
 
 MAX_FRAME_BYTES = (1 << 32) - 1
+_FEW = 10  # frames; below it a median says nothing
+_PAUSES = 1.5  # times the median: a mean above it has pauses in it
 _STEP = 4096  # times that are taken out of an array together
 _KINDS = {".png": "camera", ".jpg": "camera", ".jpeg": "camera", ".bin": "lidar", ".pcd": "lidar"}
 _ENCODINGS = {".jpg": "jpeg", ".jpeg": "jpeg", ".png": "png"}
@@ -60,11 +63,7 @@ class ColumnSource:
 
     def survey(self) -> dict[str, Span]:
         """From the times alone."""
-        return {
-            column.stream.name: Span(len(column.times), int(column.times.min()), int(column.times.max()))
-            for column in self.columns
-            if len(column.times)
-        }
+        return {column.stream.name: _span(column.times) for column in self.columns if len(column.times)}
 
     def items(self) -> Iterator[SourceStream | SourceFrame]:
         """All streams, then all frames in time order; of equal times, the earlier column first."""
@@ -86,7 +85,16 @@ class ColumnSource:
         return self._done, sum(len(column.times) for column in self.columns)
 
 
-def file_loader(path_of: Callable[[int], Path], *, record_bytes: int = 1) -> Callable[[int], bytes]:
+def _span(times: NDArray[np.int64]) -> Span:
+    """A drive of several scenes has pauses; a median far below the mean says so, and is the period."""
+    whole = Span(len(times), int(times.min()), int(times.max()))
+    if len(times) < _FEW:
+        return whole
+    median = int(np.median(np.diff(np.sort(times))))
+    return whole._replace(usual_ns=median) if median and whole.period_ns > _PAUSES * median else whole
+
+
+def file_loader(path_of: Callable[[int], str], *, record_bytes: int = 1) -> Callable[[int], bytes]:
     """Payload i is the file at `path_of(i)`, whole.
 
     A ValueError: a file that is empty or no whole number of records, a JPEG or PNG that was not written to its end.
@@ -94,11 +102,11 @@ def file_loader(path_of: Callable[[int], Path], *, record_bytes: int = 1) -> Cal
 
     def load(index: int) -> bytes:
         path = path_of(index)
-        size = path.stat().st_size
-        if not 0 < size <= MAX_FRAME_BYTES or size % record_bytes:
-            raise ValueError(f"{size:,} bytes cannot be a frame of {record_bytes}-byte records: {path}")
-        data = path.read_bytes()
-        missing = what_is_missing(path.suffix.lower(), data)
+        with FileSource(path) as file:
+            if not 0 < file.size <= MAX_FRAME_BYTES or file.size % record_bytes:
+                raise ValueError(f"{file.size:,} bytes cannot be a frame of {record_bytes}-byte records: {path}")
+            data = file.read_at(0, file.size)
+        missing = what_is_missing(extension_of(path), data)
         if missing:
             raise ValueError(f"{missing}: {path}")
         return data
@@ -122,7 +130,7 @@ def add_unlisted(damage: Damage, what: str, files: FileList, listed: Names) -> N
     """Count the files of a sensor that its list of times does not name."""
     known = np.isin(files.names, listed)
     if not known.all():
-        first = files.take(~known).path(0).name
+        first = files.take(~known).name(0)
         count = int((~known).sum())
         damage.add(f"{what}: {count:,} files have no time in the list, the first is {first}", frames=count)
 

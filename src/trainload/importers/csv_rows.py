@@ -38,6 +38,9 @@ class Line(NamedTuple):
     words: Words
 
 
+_NOTHING = Line(0, 0, 0, [])
+
+
 @dataclass(frozen=True, slots=True)
 class Rows:
     """The good rows of the text file at `path`. times: int64[n] ns. starts, sizes: the bytes of each row."""
@@ -67,12 +70,12 @@ class Rows:
 
 def read_header(path: Path) -> tuple[Words, Words]:
     """The names of the columns, and the first row; without words where the file has none that can be read."""
-    with path.open("rb") as file:
-        lines = _csv_lines(file)
-        try:
+    try:
+        with path.open("rb") as file:
+            lines = _csv_lines(file)
             header, first = next(lines, None), next(lines, None)
-        except (csv.Error, ValueError):
-            return [], []
+    except (OSError, csv.Error, ValueError):
+        return [], []
     return [name.strip() for name in header.words] if header else [], first.words if first else []
 
 
@@ -89,17 +92,20 @@ def csv_rows(
     path: Path, time_column: int, to_ns: Callable[[str], int], damage: Damage, check: Callable[[Words], None]
 ) -> Rows:
     """The rows of a CSV file below its header. `check` raises ValueError for words that are no row."""
-    with path.open("rb") as file:
+    width = 0
+
+    def below_header(file: BinaryIO) -> Iterator[Line]:
+        nonlocal width
         lines = _csv_lines(file)
-        header = next(lines, None)
-        width = len(header.words) if header else 0
+        width = len(next(lines, _NOTHING).words)
+        yield from lines
 
-        def is_row(words: Words) -> None:
-            if len(words) != width:
-                raise ValueError(f"{len(words)} columns where the header has {width}")
-            check(words)
+    def is_row(words: Words) -> None:
+        if len(words) != width:
+            raise ValueError(f"{len(words)} columns where the header has {width}")
+        check(words)
 
-        return _rows(path, lines, time_column, to_ns, damage, is_row)
+    return _rows(path, below_header, time_column, to_ns, damage, is_row)
 
 
 def spaced_rows(
@@ -118,8 +124,7 @@ def spaced_rows(
                 yield Line(number, start, len(raw), words)
             start += len(raw)
 
-    with path.open("rb") as file:
-        return _rows(path, lines(file), 0, to_ns, damage, check), comments
+    return _rows(path, lines, 0, to_ns, damage, check), comments
 
 
 def any_words(words: Words) -> None:
@@ -172,7 +177,7 @@ def unique_names(names: Sequence[str]) -> list[str]:
 
 def _rows(
     path: Path,
-    lines: Iterator[Line],
+    lines: Callable[[BinaryIO], Iterator[Line]],
     time_column: int,
     to_ns: Callable[[str], int],
     damage: Damage,
@@ -180,16 +185,17 @@ def _rows(
 ) -> Rows:
     times, starts, sizes = array("q"), array("q"), array("i")
     try:
-        for number, start, size, words in lines:
-            try:
-                check(words)
-                times.append(to_ns(words[time_column]))
-            except (ValueError, OverflowError, IndexError) as error:
-                damage.add(f"{path.name} line {number}: {error}", frames=1)
-                continue
-            starts.append(start)
-            sizes.append(size)
-    except (csv.Error, ValueError) as error:
+        with path.open("rb") as file:
+            for number, start, size, words in lines(file):
+                try:
+                    check(words)
+                    times.append(to_ns(words[time_column]))
+                except (ValueError, OverflowError, IndexError) as error:
+                    damage.add(f"{path.name} line {number}: {error}", frames=1)
+                    continue
+                starts.append(start)
+                sizes.append(size)
+    except (OSError, csv.Error, ValueError) as error:
         damage.add(f"{path.name}: {error}; the rest was not read", frames=1)
     return Rows(path, _numbers(times), _numbers(starts), _numbers(sizes), BlockReader(path))
 

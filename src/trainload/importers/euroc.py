@@ -15,7 +15,7 @@ from trainload.importers.asl_yaml import calibration_from_yaml
 from trainload.importers.attached import attached_column, first_time
 from trainload.importers.columns import Column, ColumnSource, add_unlisted, file_loader, file_stream, need_folder
 from trainload.importers.csv_rows import NumberColumns, any_words, are_numbers, csv_rows, read_header, unique_names
-from trainload.importers.file_list import NameArray, listed_files
+from trainload.importers.file_list import NameArray, base_name, listed_files
 from trainload.importers.source import Damage, SourceStream
 
 _TIME_SOURCE = "data.csv, first column"
@@ -84,8 +84,8 @@ def _column(folder: Path, damage: Damage) -> Column | None:
 
 def _pictures(folder: Path, damage: Damage, about: dict[str, Any]) -> Column:
     listed = NameArray()
-    rows = csv_rows(folder / "data.csv", 0, int, damage, lambda words: listed.append(Path(words[1].strip()).name))
+    rows = csv_rows(folder / "data.csv", 0, int, damage, lambda words: listed.append(base_name(words[1].strip())))
     files = listed_files(folder / "data")
     add_unlisted(damage, folder.name, files, listed.array())
     stream = file_stream(folder.name, files.extension, clock="hardware", time_source=_TIME_SOURCE, **about)
-    return Column(stream, rows.times, file_loader(lambda k: folder / "data" / Path(rows.csv_words(k)[1]).name))
+    return Column(stream, rows.times, file_loader(lambda k: f"{folder}/data/{base_name(rows.csv_words(k)[1])}"))

@@ -25,9 +25,13 @@ class FileList:
     def __len__(self) -> int:
         return len(self.names)
 
-    def path(self, index: int) -> Path:
-        """Where file `index` lies."""
-        return self.folder / os.fsdecode(self.names[index])
+    def path(self, index: int) -> str:
+        """Where file `index` lies. No Path: pathlib interns the name of every one that is made."""
+        return f"{self.folder}/{os.fsdecode(self.names[index])}"
+
+    def name(self, index: int) -> str:
+        """The name of file `index`, without its folders."""
+        return os.fsdecode(self.names[index]).rpartition("/")[2]
 
     def take(self, which: NDArray[Any]) -> FileList:
         """The files at these positions, or where a mask is true."""
@@ -36,14 +40,19 @@ class FileList:
     @property
     def extension(self) -> str:
         """Of the first file, in small letters, with its dot; "" without files."""
-        return extension_of(self.names[0]) if len(self) else ""
+        return extension_of(self.name(0)) if len(self) else ""
 
 
-def extension_of(name: bytes) -> str:
-    """The extension of a file's name, in small letters, with its dot. Not by pathlib, which interns every name."""
-    base = name.rpartition(b"/")[2]
-    dot = base.rfind(b".")
-    return os.fsdecode(base[dot:]).lower() if dot > 0 else ""
+def base_name(path: str) -> str:
+    """The last part of a path that a list of files gives: the file is looked for in the list's own folder."""
+    return path.rpartition("/")[2]
+
+
+def extension_of(name: str) -> str:
+    """The extension of a file's name, in small letters, with its dot."""
+    base = base_name(name)
+    dot = base.rfind(".")
+    return base[dot:].lower() if dot > 0 else ""
 
 
 class NameArray:

@@ -28,6 +28,7 @@ _TIME_COLUMN = re.compile(
     r"#?\s*(?:time|timestamp|stamp|t)(?:[_ ]*[\[(]?(ns|us|ms|s|sec|seconds)[\])]?)?", re.IGNORECASE
 )
 _DIGITS = re.compile(r"\d+(?:\.\d+)?")
+_LONG_AGO_NS = 10**17  # 1973: below it lie times since a start, and frame numbers
 _NO_TIME = -(1 << 63)
 
 
@@ -54,6 +55,12 @@ def open_folder(path: str | Path, *, unit: str | None = None, clock: str = "host
         raise UsageError(
             f"no sub-folder with times in its file names, and no CSV with a time column, lies in {root}{why}"
         )
+    for column in source.columns:
+        if len(column.times) and int(column.times.max()) < _LONG_AGO_NS:
+            source.notes.append(
+                f"the times of {column.stream.name} are small numbers: if they count frames, not seconds "
+                "or another unit since some start, the file has no time of them"
+            )
     if left_out:
         source.notes.append(f"left out, neither a folder of files nor a CSV: {', '.join(left_out)}")
     return source
@@ -64,7 +71,7 @@ def _files(folder: Path, unit: str | None, clock: str, damage: Damage) -> list[C
     for name in listed_files(folder, lambda name: not _time_text(name)).names:
         damage.add(f"{folder.name}/{name.decode(errors='replace')}: no time in the name", frames=1)
     files = listed_files(folder, lambda name: bool(_time_text(name)))
-    extensions = name_array(extension_of(name) for name in files.names)
+    extensions = name_array(extension_of(files.name(k)) for k in range(len(files)))
     kinds, counts = np.unique(extensions, return_counts=True)
     columns: list[Column] = []
     for kind in kinds[np.argsort(-counts, kind="stable")]:

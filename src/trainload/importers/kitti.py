@@ -21,6 +21,7 @@ from trainload.importers.columns import Column, ColumnSource, file_loader, file_
 from trainload.importers.file_list import FileList, listed_files
 from trainload.importers.kitti_calibration import FILES, kitti_calibration, oxts_fields
 from trainload.importers.source import SourceStream
+from trainload.storage.file import FileSource
 
 _PERIOD_NS = 100_000_000  # the recordings run at 10 Hz
 _TRACKLETS = "tracklet_labels.xml"
@@ -37,7 +38,7 @@ def open_kitti(path: str | Path) -> ColumnSource:
         files = listed_files(folder / "data", _is_numbered)
         others = listed_files(folder / "data", lambda name: not _is_numbered(name))
         if len(others):
-            reason = f"{folder.name}: {len(others):,} files without a frame number, the first is {others.path(0).name}"
+            reason = f"{folder.name}: {len(others):,} files without a frame number, the first is {others.name(0)}"
             source.damage.add(reason, frames=len(others))
         if len(files):
             _add_sensor(source, folder, files)
@@ -108,8 +109,8 @@ def _oxts(folder: Path, files: FileList, times: Times, about: dict[str, Any]) ->
     layout = struct.Struct(f"<{len(fields)}d")
 
     def load(index: int) -> bytes:
-        with files.path(index).open("rb") as file:
-            words = file.read(_MAX_OXTS_BYTES).split()
+        with FileSource(files.path(index)) as file:
+            words = file.read_at(0, min(file.size, _MAX_OXTS_BYTES)).split()
         if len(words) != len(fields):
             raise ValueError(f"{len(words)} numbers where {len(fields)} are expected: {files.path(index)}")
         return layout.pack(*map(float, words))

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
+from tokenize import TokenError
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.lib import format as npy
@@ -27,11 +28,15 @@ class NpyArray:
 
     def __init__(self, path: Path) -> None:
         with path.open("rb") as file:
-            version = npy.read_magic(file)
-            read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-            shape, by_column, dtype = read_header(file)
+            shape, by_column, dtype = _header(file)
             self._offset = file.tell()
-        if not shape or dtype.kind not in "biufSU" or not dtype.itemsize or 0 in shape[1:]:
+        if (
+            not shape
+            or dtype.kind not in "biufSU"
+            or not dtype.itemsize
+            or shape[0] < 0
+            or min(shape[1:], default=1) < 1
+        ):
             raise ValueError(f"an array of {dtype} and shape {shape} cannot be a stream")
         self._stored, self._reader = dtype, BlockReader(path, block_bytes=0)
         self.shape: tuple[int, ...] = shape[1:]
@@ -60,6 +65,17 @@ class NpyArray:
         if array.dtype.kind == "U":
             array = np.char.encode(array, "utf-8")
         return array.astype(array.dtype.newbyteorder("<"), copy=False)
+
+
+def _header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, whether it is stored by column, and type."""
+    try:
+        version = npy.read_magic(file)
+        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+        shape, by_column, dtype = read(file)
+    except (SyntaxError, TokenError, TypeError, RecursionError) as error:  # numpy parses it as a Python literal
+        raise ValueError(f"no header of an array: {error}") from error
+    return shape, by_column, dtype
 
 
 class NpyRecords:

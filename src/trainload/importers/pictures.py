@@ -12,7 +12,7 @@ _START_OF_SCAN, _END_OF_IMAGE = 0xDA, b"\xff\xd9"
 
 
 def what_is_missing(extension: str, data: bytes) -> str:
-    """ "" for a whole picture and for files of other kinds, else what is wrong, in words."""
+    """ "" for a whole picture and for files of other kinds, else what is wrong, in words. extension: ".png", ..."""
     if extension == ".png":
         return _png_damage(data)
     if extension in (".jpg", ".jpeg"):

@@ -96,15 +96,21 @@ class Damage:
 
 
 class Span(NamedTuple):
-    """How many frames a stream or topic has, and its first and last time."""
+    """How many frames a stream or topic has, and its first and last time.
+
+    usual_ns: the usual time between frames, where pauses (between scenes) make the mean another; else 0.
+    """
 
     frames: int
     first_ns: int
     last_ns: int
+    usual_ns: int = 0
 
     @property
     def period_ns(self) -> float:
-        """Mean time between frames; infinite for a single one."""
+        """Usual, else mean time between frames; infinite for a single one."""
+        if self.usual_ns:
+            return float(self.usual_ns)
         return (self.last_ns - self.first_ns) / (self.frames - 1) if self.frames > 1 else float("inf")
 
     def joined(self, other: Span | None) -> Span:

@@ -7,6 +7,7 @@ motion-capture system, brought to the same clock by the authors.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from trainload.errors import UsageError
@@ -20,7 +21,7 @@ from trainload.importers.columns import (
     seconds_to_ns,
 )
 from trainload.importers.csv_rows import NumberColumns, Words, any_words, spaced_rows
-from trainload.importers.file_list import NameArray, listed_files
+from trainload.importers.file_list import NameArray, base_name, extension_of, listed_files
 from trainload.importers.source import Damage, SourceStream
 
 _NUMBERS = {
@@ -57,18 +58,18 @@ def _files(root: Path, list_path: Path, damage: Damage) -> Column:
 
     def check(words: Words) -> None:
         _need_words(words, 2)
-        listed.append(Path(words[1]).name)
+        listed.append(base_name(words[1]))
 
     rows, comments = spaced_rows(list_path, seconds_to_ns, damage, check)
     names = listed.array()
-    extension = Path(names[0].decode(errors="replace")).suffix.lower() if len(names) else ""
+    extension = extension_of(os.fsdecode(names[0])) if len(names) else ""
     if folder.is_dir():
         add_unlisted(damage, list_path.stem, listed_files(folder), names)
     stream = file_stream(
         list_path.stem, extension, clock="host", time_source=f"{list_path.name}, stamped by the driver",
         calibration={"comments": comments},
     )  # fmt: skip
-    return Column(stream, rows.times, file_loader(lambda k: folder / Path(rows.words(k)[1]).name))
+    return Column(stream, rows.times, file_loader(lambda k: f"{folder}/{base_name(rows.words(k)[1])}"))
 
 
 def _numbers(list_path: Path, damage: Damage) -> Column:
