@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import signal
 import subprocess
 import sys
@@ -16,9 +17,9 @@ from trainload.aligning.recording import RecordingTimes
 from trainload.errors import UsageError
 from trainload.importers.columns import Column, ColumnSource
 from trainload.importers.mcap import McapSource
-from trainload.importers.resume import FrameSet
 from trainload.importers.run import import_recording
-from trainload.importers.source import SourceFrame, SourceStream
+from trainload.importers.source import Damage, SourceFrame, SourceStream
+from trainload.recording import compressor
 
 mcap_writer = pytest.importorskip("mcap.writer")
 MS = 1_000_000
@@ -83,16 +84,27 @@ def test_a_resumed_import_equals_one_that_was_not_interrupted(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["drive.hfr", "log.mcap", "whole.hfr"]
 
 
-def test_windows_that_were_committed_are_not_imported_again(tmp_path, monkeypatch):
+def test_windows_that_were_committed_are_not_compressed_again(tmp_path, monkeypatch):
     source, out = write_log(tmp_path / "log.mcap"), tmp_path / "drive.hfr"
     interrupt(source, out, 300)
-    from trainload.recording.writer import HyperframeWriter
+    compressed = []
+    real = compressor.encode_payload
+    monkeypatch.setattr(compressor, "encode_payload", lambda *a: (compressed.append(a), real(*a))[1])
+    import_recording(McapSource(source), out, codec="zstd", resume=True)
+    assert 100 < len(compressed) < 200
 
-    appended = []
-    real = HyperframeWriter.append
-    monkeypatch.setattr(HyperframeWriter, "append", lambda *a, **k: (appended.append(a[2]), real(*a, **k))[1])
-    import_recording(McapSource(source), out, resume=True)
-    assert 100 < len(appended) < 200
+
+def test_a_resumed_file_is_laid_out_as_one_that_was_not_interrupted(tmp_path):
+    source = write_log(tmp_path / "log.mcap")
+    import_recording(McapSource(source), tmp_path / "whole.hfr", codec="zstd")
+    interrupt(source, tmp_path / "drive.hfr", 200)
+    import_recording(McapSource(source), tmp_path / "drive.hfr", codec="zstd", resume=True)
+    assert_same_layout(tmp_path / "drive.hfr", tmp_path / "whole.hfr")
+
+
+def assert_same_layout(path: Path, other: Path) -> None:
+    with tl.open(path) as drive, tl.open(other) as whole:
+        assert drive.files[0].index.tobytes() == whole.files[0].index.tobytes()
 
 
 def test_packed_samples_are_neither_lost_nor_repeated(tmp_path):
@@ -152,9 +164,57 @@ def test_resuming_what_was_never_begun_is_an_import(tmp_path):
     assert report.summary.frames > 400
 
 
-def test_a_frame_set_holds_numbers_in_any_order():
-    numbers = FrameSet()
-    for number in (2, 0, 5, 1):
-        numbers.add(number)
-    assert [number in numbers for number in range(7)] == [True, True, True, False, False, True, False]
-    assert numbers.below == 3
+class Disordered:
+    """Samples and messages with times up to 30 windows behind newer ones; interrupted before item `stop_before`."""
+
+    def __init__(self, seed: int, stop_before: int = -1) -> None:
+        self.rng, self.stop_before = random.Random(seed), stop_before
+        self.damage, self.channels, self.notes = Damage(), [], []
+
+    def survey(self):
+        return {}
+
+    def progress(self):
+        return 0, 1
+
+    def items(self):
+        yield SourceStream("imu", "imu", dtype=np.dtype("<u4"), packed=True)
+        yield SourceStream("can", "can")
+        for n in range(600):
+            if n == self.stop_before:
+                raise KeyboardInterrupt
+            late = self.rng.choice((0, 0, 0, 30, 300, 1500)) * MS
+            yield SourceFrame(("imu", "can")[n % 2], 10**18 + n * 5 * MS - late, np.uint32(n).tobytes())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_late_samples_are_neither_lost_nor_repeated(tmp_path, seed):
+    out = tmp_path / "drive.hfr"
+    for stop_before in sorted(random.Random(seed).sample(range(100, 600), 2)):
+        with pytest.raises(KeyboardInterrupt):
+            import_recording(Disordered(seed, stop_before), out, resume=True, window="50ms")
+    import_recording(Disordered(seed), out, resume=True, window="50ms")
+    import_recording(Disordered(seed), tmp_path / "whole.hfr", window="50ms")
+    assert frames_of(out) == frames_of(tmp_path / "whole.hfr")
+    assert_same_layout(out, tmp_path / "whole.hfr")
+
+
+def test_a_source_whose_times_are_others_is_refused(tmp_path):
+    out = tmp_path / "drive.hfr"
+    with pytest.raises(KeyboardInterrupt):
+        import_recording(Disordered(1, 300), out, window="50ms")
+    with pytest.raises(UsageError, match="another source: from time"):
+        import_recording(Disordered(2), out, resume=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["drive.hfr.resume"]
+
+
+def test_damage_in_the_unfinished_file_costs_nothing(tmp_path):
+    source, out = write_log(tmp_path / "log.mcap"), tmp_path / "drive.hfr"
+    interrupt(source, out, 300)
+    unfinished = Path(f"{out}.tmp")
+    data = bytearray(unfinished.read_bytes())
+    data[len(data) // 2 : len(data) // 2 + 200] = bytes(200)
+    unfinished.write_bytes(data)
+    import_recording(McapSource(source), out, codec="zstd", resume=True)
+    import_recording(McapSource(source), tmp_path / "whole.hfr", codec="zstd")
+    assert_same_layout(out, tmp_path / "whole.hfr")

@@ -17,7 +17,7 @@ from trainload.formats.hyperframe import MAX_TIMESTAMP_NS
 from trainload.importers.resume import Leftover
 from trainload.importers.source import Channel, Damage, Source, SourceFrame, SourceStream
 from trainload.importers.window import WindowChoice, choose_window
-from trainload.recording.writer import HyperframeWriter, WriteSummary
+from trainload.recording.writer import HyperframeWriter, WriteSummary, none_committed
 
 ENVELOPE_BATCH_BYTES = 64 << 10
 MANY_LATE = 0.1  # share of frames
@@ -66,7 +66,8 @@ def import_recording(
     leftover = Leftover.of(out) if resume else None
     choice = _choose_window(source, window, leftover)
     meta: dict[str, Any] = {"import": {"format": kind}}
-    with HyperframeWriter(out, window=choice.window_ns, meta=meta, overwrite=overwrite) as writer:
+    committed = none_committed if leftover is None else leftover.stored
+    with HyperframeWriter(out, window=choice.window_ns, meta=meta, overwrite=overwrite, committed=committed) as writer:
         run = _Import(writer, source, codec, meta["import"], leftover)
         try:
             run.add_all(progress)
@@ -76,7 +77,7 @@ def import_recording(
             raise
         summary = writer.finalize()
     if leftover is not None:
-        leftover.path.unlink()
+        leftover.remove()
     late = sum(summary.late.values())
     if late > summary.frames * MANY_LATE:
         source.notes.append(
@@ -116,9 +117,7 @@ class _Import:
         self.streams: dict[str, dict[str, Any]] = {}
 
     def add_all(self, progress: Progress | None) -> None:
-        """Everything of the source, after what an interrupted import has of it."""
-        if self._leftover is not None:
-            self._leftover.copy_into(self._writer)
+        """Everything of the source."""
         for count, item in enumerate(self._source.items()):
             if isinstance(item, SourceStream):
                 self.add_stream(item)
@@ -151,8 +150,7 @@ class _Import:
         number = self._counts[frame.stream]
         self._counts[frame.stream] = number + 1
         stream_id = self._ids[frame.stream]
-        if self._is_new(stream_id, number, frame.timestamp_ns):
-            self._append(frame, stream_id, number)
+        self._append(frame, stream_id, number)
         if frame.wrapping is not None:
             self._wrap(Envelope(stream_id, number, *frame.wrapping), frame.timestamp_ns)
 
@@ -164,13 +162,10 @@ class _Import:
             receive_ns=receive_ns, duration_ns=duration, stream_index=number, key_frame=frame.key_frame,
         )  # fmt: skip
 
-    def _is_new(self, stream_id: int, number: int, timestamp_ns: int) -> bool:
-        return self._leftover is None or not self._leftover.has(stream_id, number, timestamp_ns)
-
     def _declare(self, name: str, **about: Any) -> None:
         self._ids[name] = self._writer.add_stream(name, **about)
         if self._leftover is not None:
-            self._leftover.take_up(self._writer, self._ids[name], name)
+            self._leftover.name(self._ids[name], name)
 
     def finish(self) -> None:
         """Write the last envelopes and the facts of the import."""
@@ -207,9 +202,7 @@ class _Import:
         if not self._envelopes:
             return
         stream_id = self._ids[ENVELOPE_STREAM]
-        if self._is_new(stream_id, self._batches, self._newest_ns):
-            data = b"".join(self._envelopes)
-            self._writer.append(stream_id, self._newest_ns, data, stream_index=self._batches)
+        self._writer.append(stream_id, self._newest_ns, b"".join(self._envelopes), stream_index=self._batches)
         self._batches += 1
         self._envelopes.clear()
         self._envelope_bytes = 0

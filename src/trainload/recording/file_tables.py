@@ -3,50 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from isal import isal_zlib
-from numpy.typing import NDArray
 
 from trainload.formats import hyperframe as hfrm
 from trainload.formats import hyperframe_sections as sections
 from trainload.formats.fields import Checker
 from trainload.formats.limits import MAX_SECTIONS
 from trainload.formats.sections import HEAD_BYTES, section_crc_from_bytes, section_head_from_bytes
+from trainload.recording.record_frames import SideValues
 from trainload.storage.file import FileSource
 
 PIECE_ROWS = 1 << 16
 CHUNK_BYTES = 1 << 20
 SIDE_BYTES = {sections.TAG_RECEIVE_TIMES: 8, sections.TAG_DURATIONS: 4}  # of one value
-
-
-@dataclass(frozen=True, slots=True)
-class SideValues:
-    """What RECV and DURA say beside some index entries: uint64[n], uint32[n]; zeros where there is no such section."""
-
-    receive: NDArray[np.uint64]
-    duration: NDArray[np.uint32]
-
-    @staticmethod
-    def from_sections(found: dict[bytes, bytes], *, entries: int, path: str) -> SideValues:
-        """The values of a section list that goes with `entries` index entries. Raises FormatError."""
-        receive, duration = np.zeros(entries, np.uint64), np.zeros(entries, np.uint32)
-        if sections.TAG_RECEIVE_TIMES in found:
-            body = found[sections.TAG_RECEIVE_TIMES]
-            receive = sections.receive_times_from_bytes(body, entries=entries, path=path)
-        if sections.TAG_DURATIONS in found:
-            duration = sections.durations_from_bytes(found[sections.TAG_DURATIONS], entries=entries, path=path)
-        return SideValues(receive, duration)
-
-    @staticmethod
-    def joined(some: list[SideValues]) -> SideValues:
-        """The values of all, one after the other."""
-        receive, duration = [one.receive for one in some], [one.duration for one in some]
-        return SideValues(np.concatenate(receive), np.concatenate(duration))
-
-    def __getitem__(self, rows: slice | NDArray[np.intp]) -> SideValues:
-        return SideValues(self.receive[rows], self.duration[rows])
 
 
 class FileTables:

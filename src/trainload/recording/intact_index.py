@@ -8,7 +8,8 @@ from trainload.errors import FormatError
 from trainload.formats import hyperframe as hfrm
 from trainload.formats.hyperframe_records import Hole, Section
 from trainload.formats.hyperframe_sections import TAG_WINDOWS
-from trainload.recording.file_tables import SIDE_BYTES, FileTables, SideValues
+from trainload.recording.file_tables import SIDE_BYTES, FileTables
+from trainload.recording.record_frames import SideValues
 from trainload.storage.file import FileSource
 
 

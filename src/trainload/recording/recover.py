@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from isal import isal_zlib
+from numpy.typing import NDArray
 
 from trainload.errors import FormatError, UsageError
 from trainload.formats import hyperframe as hfrm
@@ -20,10 +20,10 @@ from trainload.formats import hyperframe_sections as sections
 from trainload.formats.hyperframe_records import Hole, Section, WindowRecord, walk_records
 from trainload.formats.hyperframe_streams import StreamInfo, streams_from_bytes
 from trainload.formats.hyperframe_windows import window_starts
-from trainload.recording.file_tables import SideValues
 from trainload.recording.intact_index import IntactIndex
 from trainload.recording.part import Part, StoredFrame
 from trainload.recording.recheck import EntrySum, recheck
+from trainload.recording.record_frames import frames_of_record, whole_frames
 from trainload.storage.atomic import sync_folder
 from trainload.storage.file import FileSource
 
@@ -165,11 +165,8 @@ class _Rescue:
                 part.meta = {**sections.meta_from_bytes(body, path=self.source.path), **part.meta}
 
     def _copy_window(self, record: WindowRecord, part: Part) -> None:
-        size = min(record.head.extent_size, self.source.size - record.offset)
-        data = memoryview(self.source.read_at(record.offset, size))
-        side = SideValues.from_sections(dict(record.sections), entries=len(record.entries), path=self.source.path)
-        stored = [data[row[4] - record.offset :][: row[5]] for row in record.entries.tolist()]
-        self._copy(part, record.head.start_ns, record.head.end_ns, record.entries, stored, side)
+        frames, good = frames_of_record(self.source, record)
+        self._copy(part, record.head.start_ns, record.head.end_ns, record.entries, frames, good)
 
     def _copy_hole(self, hole: Hole, part: Part) -> bool:
         """Take the frames in a hole by the index of a finished file; False where there is no such index."""
@@ -179,30 +176,24 @@ class _Rescue:
         for first, end in pairwise(bounds):
             window = rows[first:end]
             stored = [memoryview(self.source.read_at(row[4], row[5])) for row in window.tolist()]
+            frames, good = whole_frames(window, stored, side[first:end])
             start_ns = int(times[first])
-            self._copy(part, start_ns, start_ns + self.window_ns, window, stored, side[first:end])
+            self._copy(part, start_ns, start_ns + self.window_ns, window, frames, good)
         return self._intact.found
 
     def _copy(
-        self, part: Part, start_ns: int, end_ns: int, rows: hfrm.Index, stored: list[memoryview], side: SideValues
-    ) -> None:
-        """Write the whole frames among `rows` as one window; note the others."""
-        good = np.array([_is_whole(data, row) for data, row in zip(stored, rows)], bool)
-        kept = [
-            StoredFrame(row[3], row[0], row[1], row[2], data, received, lasted)
-            for row, data, received, lasted, whole in zip(
-                rows.tolist(), stored, side.receive.tolist(), side.duration.tolist(), good
-            )
-            if whole
-        ]
-        if kept:
-            part.write_window(start_ns, end_ns, kept)
+        self, part: Part, start_ns: int, end_ns: int, rows: hfrm.Index, frames: list[StoredFrame],
+        good: NDArray[np.bool_],
+    ) -> None:  # fmt: skip
+        """Write `frames`, which are the `good` ones of `rows`, as one window; note the others."""
+        if frames:
+            part.write_window(start_ns, end_ns, frames)
             self.copied.add(rows[good], placed=False)
             self._windows += 1
-            self._partial_windows += len(kept) < len(rows)
+            self._partial_windows += len(frames) < len(rows)
             self._payload_bytes += int(rows["byte_size"][good].sum(dtype=np.int64))
             self._times = (start_ns if self._times is None else self._times[0], end_ns)
-        if len(kept) < len(rows):
+        if len(frames) < len(rows):
             self._note_frames(rows[~good])
         for row in rows.tolist():
             self._next_index[row[0]] = max(self._next_index.get(row[0], 0), row[2] + 1)
@@ -265,7 +256,3 @@ def _nothing_to_recover(source: FileSource) -> FormatError:
         "without one whole window there is nothing to recover", field="window records", offset=None,
         found="none in the whole file", expected="a file that was written with them", path=source.path,
     )  # fmt: skip
-
-
-def _is_whole(stored: bytes | memoryview, row: np.void) -> bool:
-    return len(stored) == int(row["byte_size"]) and isal_zlib.crc32(stored) == int(row["crc"])

@@ -6,7 +6,7 @@ Frames go through the window cutter (windows.py), the compressor (compressor.py)
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Unpack
@@ -18,13 +18,20 @@ from trainload.formats.hyperframe_sections import Drop
 from trainload.formats.hyperframe_streams import StreamInfo
 from trainload.recording.compressor import Compressor, EncodedWindow
 from trainload.recording.frames import PendingFrame, pending_frame, stored_frames
-from trainload.recording.part import OpenFile, Part, keep_tmp
+from trainload.recording.part import OpenFile, Part, StoredFrame, keep_tmp
 from trainload.recording.split import Split
 from trainload.recording.streams import OpenStream, StreamOptions, StreamSet
 from trainload.recording.windows import CutWindow, WindowCutter, window_advice
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
+
+
+Committed = Callable[[Sequence[StoredFrame]], list[StoredFrame] | None]
+
+
+def none_committed(_: Sequence[StoredFrame]) -> None:
+    """Where no run was interrupted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +54,8 @@ class HyperframeWriter:
     far behind the newest timestamp a frame may come and still find its window open (default: one window); memory holds
     window + lateness of frames. threads: for compression. meta: a JSON object kept in the file. overwrite: replace a
     file, or the .tmp of an unfinished recording, that has the name. split: go on in new files, `path` being
-    the first. drops: gives what was lost so far before it came here; stored in the file. One thread at a time.
+    the first. drops: gives what was lost so far before it came here; stored in the file. committed: gives the frames of
+    a window as an interrupted run of the same frames stored them, or None. One thread at a time.
     """
 
     def __init__(
@@ -61,6 +69,7 @@ class HyperframeWriter:
         overwrite: bool = False,
         split: Split | None = None,
         drops: Callable[[], list[Drop]] = list,
+        committed: Committed = none_committed,
         open_file: OpenFile = keep_tmp,
     ) -> None:
         window_ns = parse_duration(window, what="window")
@@ -70,6 +79,7 @@ class HyperframeWriter:
         self._compressor = Compressor(threads)
         self._split = split
         self._drops = drops
+        self._committed = committed
         self._drops_before_part: dict[tuple[int, str], Drop] = {}
         self._bytes_in = 0
         self.parts: list[WriteSummary] = []  # the files finished so far
@@ -99,10 +109,6 @@ class HyperframeWriter:
         stream = self._streams.add(name, **options)
         self.part.set_streams(self._streams.infos)
         return stream.info.id
-
-    def continue_from(self, stream: int | str, next_index: int) -> None:
-        """Set the number of the stream's next frame, or payload where packed, to take a recording up again."""
-        self._streams.find(stream).next_index = next_index
 
     def append(
         self,
@@ -254,6 +260,9 @@ class HyperframeWriter:
     def _close(self, windows: Iterable[CutWindow[PendingFrame]]) -> None:
         for window in windows:
             frames, encodings = stored_frames(window.items)
+            stored = self._committed(frames)
+            if stored is not None:
+                frames, encodings = stored, [None] * len(stored)
             self._compressor.submit(window.start_ns, window.end_ns, frames, encodings)
         for ready in self._compressor.finished():
             self._write(ready)
