@@ -21,7 +21,6 @@ from trainload.storage.source import Source
 
 CHUNK_BYTES = 8 << 20  # of windows per read; one larger window is a chunk of its own
 LARGE_BYTES = 1 << 20  # of wanted frames per window: a read of their own is long enough
-STEP_BYTES = 1 << 20  # of one call: Linux then reads ahead of us, in larger folios than for one long read
 
 ChunkKey = tuple[int, int]  # recording, number of the chunk
 
@@ -150,8 +149,7 @@ class ChunkMemory:
         whole = self._memory.take(places[-1]).data
         parts = [whole[at : at + end - start] for at, (start, end) in zip(places, stretches)]
         for part, (start, _) in zip(parts, stretches):
-            for at in range(0, len(part), STEP_BYTES):
-                source.readinto_at(start + at, part[at : at + STEP_BYTES])
+            source.readinto_at(start, part)
         return parts
 
 

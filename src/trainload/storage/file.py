@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from trainload.errors import FormatError, UsageError
 from trainload.storage.aligned import aligned_buffer
-from trainload.storage.read_ahead import announce
+from trainload.storage.read_ahead import FAR_BYTES, STEP_BYTES, announce, read_ahead_bytes, read_at_once
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -26,7 +26,9 @@ class FileSource:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = os.fspath(path)
         self._fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
-        self._size = os.fstat(self._fd).st_size
+        status = os.fstat(self._fd)
+        self._size = status.st_size
+        self._reads_far_ahead = read_ahead_bytes(status.st_dev) >= FAR_BYTES
 
     @property
     def path(self) -> str:
@@ -49,15 +51,19 @@ class FileSource:
     def readinto_at(self, offset: int, buffer: Buffer) -> None:
         view = memoryview(buffer).cast("B")
         self._check_range(offset, len(view))
-        done = 0
+        done, step = 0, CHUNK_BYTES
+        if len(view) > STEP_BYTES and self._reads_far_ahead:
+            done = read_at_once(self._fd, view[:STEP_BYTES], offset)
+            step = CHUNK_BYTES if done == STEP_BYTES else STEP_BYTES
         while done < len(view):
-            count = os.preadv(self._fd, [view[done : done + CHUNK_BYTES]], offset + done)
+            count = os.preadv(self._fd, [view[done : done + step]], offset + done)
             if count == 0:
                 raise self._too_short(offset, len(view), offset + done)
             done += count
 
     def will_need(self, offset: int, size: int) -> None:
-        announce(self._fd, offset, size)
+        if size < FAR_BYTES or not self._reads_far_ahead:
+            announce(self._fd, offset, size)
 
     def read_aligned_at(self, offset: int, size: int) -> memoryview:
         """`size` bytes from `offset` in fresh memory that starts at a multiple of 64 and is the caller's."""

@@ -1,4 +1,9 @@
-"""Telling the system which bytes of a local file are read soon, where that helps."""
+"""How reads of a local file get on with the system's read-ahead: what is there already, what is announced.
+
+What Linux reads ahead of reads that follow each other comes in large folios: at half the work of what it fetches for
+one long read or for a hint, which is single pages, and it is read faster ever after. So on a device that reads ahead
+FAR_BYTES or more, long reads go by STEP_BYTES and are not announced. On others they need what queue they can get.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +11,30 @@ import os
 from functools import lru_cache
 from pathlib import Path
 
-LONG_BYTES = 1 << 20  # what is shorter comes too late to be caught by the system's own read-ahead
+FAR_BYTES = 1 << 20
+STEP_BYTES = 256 << 10
+PROBE_BYTES = 1 << 20  # of what is announced: one look whether it is there already, which costs a third of reading it
 ADVICE_BYTES = 256 << 10  # Linux cuts one hint at the device's read-ahead or its largest request: 128 KB and more
 
 
-def announce(fd: int, offset: int, size: int) -> None:
-    """Have the system read `size` bytes from `offset` in the background; nothing for what it holds already.
+def read_at_once(fd: int, view: memoryview, offset: int) -> int:
+    """Read what the page cache has from `offset` on, without waiting: how many bytes; 0 where that cannot be told."""
+    if not hasattr(os, "RWF_NOWAIT"):  # macOS
+        return 0
+    try:
+        return os.preadv(fd, (view,), offset, os.RWF_NOWAIT)
+    except OSError:
+        return 0
 
-    Nothing either for long stretches on a device that itself reads LONG_BYTES ahead of sequential reads: those pages
-    come in large folios, at half the work, and are read faster ever after, where hints bring single pages.
-    """
-    if not hasattr(os, "posix_fadvise") or (size >= LONG_BYTES and read_ahead_bytes(os.fstat(fd).st_dev) >= LONG_BYTES):
-        return  # macOS has no hints
+
+def announce(fd: int, offset: int, size: int) -> None:
+    """Have the system read `size` bytes from `offset` in the background; nothing for what it holds already."""
+    if not hasattr(os, "posix_fadvise"):  # macOS
+        return
     end = offset + size
-    for start in range(offset, end, LONG_BYTES):
-        if not _is_cached(fd, start):
-            for at in range(start, min(start + LONG_BYTES, end), ADVICE_BYTES):
+    for start in range(offset, end, PROBE_BYTES):
+        if not read_at_once(fd, memoryview(bytearray(1)), start):
+            for at in range(start, min(start + PROBE_BYTES, end), ADVICE_BYTES):
                 os.posix_fadvise(fd, at, min(ADVICE_BYTES, end - at), os.POSIX_FADV_WILLNEED)
 
 
@@ -35,11 +48,3 @@ def read_ahead_bytes(device: int) -> int:
         except (OSError, ValueError):
             continue
     return 0
-
-
-def _is_cached(fd: int, offset: int) -> bool:
-    """True where the page cache has the byte at `offset`; False also where the file system cannot say."""
-    try:
-        return os.preadv(fd, (bytearray(1),), offset, os.RWF_NOWAIT) == 1
-    except OSError:
-        return False
