@@ -108,6 +108,21 @@ def test_kitti_frames_that_are_missing_or_have_no_time_are_counted_and_the_gap_i
     assert report.damage.frames == 4
 
 
+def test_kitti_sweeps_of_an_extract_drive_are_points_though_written_as_text(tmp_path):
+    root = kitti_drive(tmp_path / "day")
+    for k in range(3):
+        (root / f"velodyne_points/data/{k:010d}.bin").unlink()
+        write(root / f"velodyne_points/data/{k:010d}.txt", f"78.331 8.9{k} 2.8 0.13\n-1.5 2 3 0\n" + "9 " * (k // 2))
+    report, drive = imported(tmp_path, "kitti", root)
+    with drive:
+        assert drive.read_at_index("velodyne", 1).array().tolist() == [
+            [float(np.float32(number)) for number in (78.331, 8.91, 2.8, 0.13)],
+            [-1.5, 2, 3, 0],
+        ]
+        assert drive.streams["velodyne"].calibration["written_as"] == "txt"
+    assert report.damage.frames == 1
+
+
 def test_of_several_kitti_drives_one_has_to_be_named(tmp_path):
     root = kitti_drive(tmp_path / "day")
     _, drive = imported(tmp_path, "kitti", root.parent)

@@ -6,6 +6,7 @@ timestamps_start.txt and timestamps_end.txt bound each sweep. Calibration: kitti
 
 from __future__ import annotations
 
+import re
 import struct
 from array import array
 from datetime import UTC, datetime
@@ -23,6 +24,7 @@ from trainload.importers.kitti_calibration import FILES, kitti_calibration, oxts
 from trainload.importers.source import SourceStream
 from trainload.storage.file import FileSource
 
+_NUMBERED = re.compile(r"[0-9]{1,12}\.")
 _PERIOD_NS = 100_000_000  # the recordings run at 10 Hz
 _TRACKLETS = "tracklet_labels.xml"
 _MAX_OXTS_BYTES = 1 << 16
@@ -70,7 +72,7 @@ def _sensors(root: Path) -> list[Path]:
 
 
 def _is_numbered(name: str) -> bool:
-    return name.partition(".")[0].isdigit()
+    return _NUMBERED.match(name) is not None
 
 
 def _add_sensor(source: ColumnSource, folder: Path, files: FileList) -> None:
@@ -88,18 +90,32 @@ def _add_sensor(source: ColumnSource, folder: Path, files: FileList) -> None:
     }
     if folder.name == "oxts":
         source.columns.append(_oxts(folder, files, times, about))
-    elif files.extension == ".bin":
-        calibration["columns"] = ["x", "y", "z", "reflectance"]
-        stream = file_stream(
-            "velodyne", ".bin", encoding="raw", dtype=np.dtype("<f4"), shape=(-1, 4), **about
-        )  # fmt: skip
+    elif files.extension == ".bin" or folder.name == "velodyne_points":
         durations = None if end is None else np.where(end >= times, end - times, 0)
-        source.columns.append(Column(stream, times, file_loader(files.path, record_bytes=16), durations))
+        source.columns.append(_velodyne(files, times, durations, about))
         if end is not None and (folder / "timestamps.txt").is_file():
             source.columns.append(_triggers(folder, frames, about))
     else:
         stream = file_stream(folder.name, files.extension, **about)
         source.columns.append(Column(stream, times, file_loader(files.path)))
+
+
+def _velodyne(files: FileList, times: Times, durations: Times | None, about: dict[str, Any]) -> Column:
+    """The scanner: float32 records, in ..._extract drives written as text with three decimals."""
+    about["calibration"] |= {"columns": ["x", "y", "z", "reflectance"], "written_as": files.extension.lstrip(".")}
+    stream = file_stream(
+        "velodyne", files.extension, kind="lidar", encoding="raw", dtype=np.dtype("<f4"), shape=(-1, 4), **about
+    )
+    as_text = file_loader(files.path)
+
+    def load_text(index: int) -> bytes:
+        words = as_text(index).split()
+        if len(words) % 4:
+            raise ValueError(f"{len(words):,} numbers are no points of four: {files.path(index)}")
+        return np.array(words, np.bytes_).astype("<f4").tobytes()
+
+    load = file_loader(files.path, record_bytes=16) if files.extension == ".bin" else load_text
+    return Column(stream, times, load, durations)
 
 
 def _oxts(folder: Path, files: FileList, times: Times, about: dict[str, Any]) -> Column:
