@@ -22,7 +22,7 @@ from trainload.loading.order import Cut, OrderRule
 from trainload.loading.planning import Planner, Workforce
 from trainload.loading.reads import buffer_windows, plan_reads
 from trainload.loading.selection import select
-from trainload.loading.sets import Places
+from trainload.loading.sets import FolderPictures, Places
 
 MB = 1 << 20
 needs_proc = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="no /proc to see memory in")
@@ -119,6 +119,16 @@ def test_fully_reads_blocks_in_the_order_of_need(path):
         pass
     needed = list(dict.fromkeys(int(i) // 10 for i in loader.epoch_ids(0)))
     assert [unit for unit, *_ in log] == needed
+
+
+def test_files_of_a_folder_are_read_in_the_order_of_need(tmp_path, monkeypatch):
+    folder = write_folder(tmp_path, jpegs(30), sorted(n % 5 for n in range(30)))
+    loader, log = loader_of(folder, mode="partial", io_workers=1), []
+    read = FolderPictures.read
+    monkeypatch.setattr(FolderPictures, "read", lambda files, unit, *rest: (log.append(unit), read(files, unit, *rest)))
+    iterator = iter(loader)
+    assert sum(len(ids) for _, _, ids in iterator) == 30
+    assert log[:30] == loader.epoch_ids(0).tolist()
 
 
 def test_partial_reads_each_block_once_per_epoch(path):

@@ -155,9 +155,7 @@ class Run:
             self._stopped = True
             for condition in (self._work, self._data, self._room, self._done):
                 condition.notify_all()
-        if (
-            threading.current_thread() in self._threads
-        ):  # here by the garbage collector: the pair's next tenant will join
+        if threading.current_thread() in self._threads:  # by the garbage collector: the pair's next tenant joins
             return
         for thread in self._threads:
             thread.join()
@@ -342,8 +340,9 @@ class Run:
         ids = self._samples_of(window)
         arena = self._arenas[window % 2]
         assert self._pictures is not None
-        fill = Fill(arena, plan_reads(self._pictures.places, ids, limit_bytes=len(arena)), left=len(ids))
-        reads = fill.all_reads()
+        places = self._pictures.places
+        fill = Fill(arena, plan_reads(places, ids, limit_bytes=len(arena)), left=len(ids))
+        reads = fill.all_reads() if self._pictures.has_blocks else fill.missing_reads(places, ids)
         with self._lock:
             self._fills.pop(window - 2, None)
             self._fills[window] = fill, reads
