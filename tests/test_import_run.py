@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import trainload as tl
 from trainload.cli.app import main
+from trainload.formats.limits import MAX_SECTION_BYTES
 from trainload.importers.columns import Column, ColumnSource, row_loader
 from trainload.importers.run import import_recording
 from trainload.importers.source import SourceStream, Span
@@ -62,6 +63,13 @@ def test_the_automatic_window_has_a_bound_and_a_default():
     assert choose_window({"gps": Span(100, 0, 10**12)}).window_ns == MAX_WINDOW_NS
     assert choose_window({}).window_ns == 100 * MS
     assert choose_window({"same": Span(50, 7, 7)}).window_ns == 100 * MS
+
+
+def test_a_day_at_1_khz_gets_windows_that_fit_into_one_file():
+    day = 86_400_000
+    choice = choose_window({"imu": Span(day, 0, (day - 1) * MS)})
+    assert choice.window_ns == 24 * MS and "too many for one file" in choice.reason
+    assert day * MS // choice.window_ns * (32 + 8 * 2) < MAX_SECTION_BYTES // 2
 
 
 def test_a_lidar_of_10_hz_gets_150_ms():
