@@ -351,3 +351,30 @@ def test_a_folder_that_counts_frames_is_asked_about(tmp_path):
     report, drive = imported(tmp_path, "folder", tmp_path / "rig")
     drive.close()
     assert any("the times of camera are small numbers" in note for note in report.notes)
+
+
+def test_names_that_meet_and_rows_too_wide_for_a_record_come_in_all_the_same(tmp_path):
+    root = tmp_path / "rig"
+    write(root / "imu.csv", "time,timestamp_ns,x,x,\n1.5,7,8,9,10\n")
+    write(root / "imu/1700000000.jpg", JPEG)
+    write(root / "wide.csv", "time," + ",".join(f"c{k}" for k in range(1200)) + "\n1" + ",2" * 1200 + "\n")
+    write(root / "IMU.CSV", "time\n1.5\n")
+    report, drive = imported(tmp_path, "folder", root)
+    with drive:
+        assert not report.damage
+        assert drive.streams["imu"].encoding == "jpeg"
+        samples = drive.read_at_index("imu.csv", 0).array()
+        assert samples.dtype.names == ("timestamp_ns", "timestamp_ns_2", "x", "x_2", "column_4")
+        assert json.loads(bytes(drive.read_at_index("wide", 0).data))["c1199"] == "2"
+        assert json.loads(bytes(drive.read_at_index("IMU", 0).data)) == {"time": "1.5"}
+
+
+def test_comma_arrays_with_rows_that_no_stream_carries_are_counted(tmp_path):
+    root = comma_segment(tmp_path / "40")
+    save(root / "processed_log/CAN/huge/t", np.arange(2.0))
+    save(root / "processed_log/CAN/huge/value", np.zeros((2, 9000)))
+    report, drive = imported(tmp_path, "comma2k19", root)
+    with drive:
+        assert "imu/gyro" in drive.streams
+    assert report.damage.frames == 2
+    assert "can/huge" in report.damage.reasons[0]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from trainload.errors import FormatError, UsageError
 from trainload.importers.attached import attached_column, first_time
-from trainload.importers.columns import Column, ColumnSource, need_folder
+from trainload.importers.columns import MAX_FRAME_BYTES, Column, ColumnSource, need_folder
 from trainload.importers.npy_rows import NpyArray, NpyRecords
 from trainload.importers.source import Damage, SourceStream
 from trainload.importers.video_units import h265_pictures
@@ -101,6 +101,8 @@ def _add_video(source: ColumnSource, root: Path) -> None:
 
     def load(index: int) -> bytes:
         unit = units[int(good[index])]
+        if unit.size > MAX_FRAME_BYTES:
+            raise ValueError(f"{unit.size:,} bytes are no picture: {path}")
         with FileSource(path) as file:
             return file.read_at(unit.offset, unit.size)
 
@@ -116,7 +118,11 @@ def _add(source: ColumnSource, name: str, kind: str, times_path: Path, arrays: d
         frames = max((len(array) for array in found.values()), default=0) if times is None else len(times)
         source.damage.add(f"{name}: {'no times' if times is None else 'no values'}", frames=frames)
         return
-    records = NpyRecords(found)
+    try:
+        records = NpyRecords(found)
+    except ValueError as error:
+        source.damage.add(f"{name}: {error}", frames=len(times))
+        return
     count, most = min(len(times), len(records)), max(len(times), *(len(a) + a.lost for a in found.values()))
     if count < most:
         lengths = ", ".join(f"{len(array) + array.lost:,} {field}" for field, array in found.items())

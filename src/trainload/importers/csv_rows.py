@@ -18,10 +18,12 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from trainload.formats.hyperframe_streams import TIME_FIELD
 from trainload.importers.blocks import BlockReader
 from trainload.importers.source import Damage
 
 MAX_LINE_BYTES = 1 << 20
+_MAX_FIELDS = 1000
 _EXACT = 1 << 53  # whole numbers from here on do not all fit a float64
 _MIN_INT, _MAX_INT = -(1 << 63), (1 << 63) - 1
 
@@ -162,13 +164,18 @@ class NumberColumns:
         return lambda words: layout.pack(*(parse(words[k]) for k, parse in parsers))
 
 
+def fit_a_record(columns: Sequence[object]) -> bool:
+    """True where a stream can have so many fields."""
+    return 0 < len(columns) <= _MAX_FIELDS
+
+
 def unique_names(names: Sequence[str]) -> list[str]:
-    """The names, a nameless one called column_N, a repeated one with a number behind it."""
+    """The names, a nameless one called column_N, one that is taken (or is TIME_FIELD) with a number behind it."""
     found: list[str] = []
     for k, name in enumerate(names):
         plain = given = name or f"column_{k}"
         count = 1
-        while given in found:
+        while given in found or given == TIME_FIELD:
             count += 1
             given = f"{plain}_{count}"
         found.append(given)

@@ -14,7 +14,15 @@ from trainload.errors import UsageError
 from trainload.importers.asl_yaml import calibration_from_yaml
 from trainload.importers.attached import attached_column, first_time
 from trainload.importers.columns import Column, ColumnSource, add_unlisted, file_loader, file_stream, need_folder
-from trainload.importers.csv_rows import NumberColumns, any_words, are_numbers, csv_rows, read_header, unique_names
+from trainload.importers.csv_rows import (
+    NumberColumns,
+    any_words,
+    are_numbers,
+    csv_rows,
+    fit_a_record,
+    read_header,
+    unique_names,
+)
 from trainload.importers.file_list import NameArray, base_name, listed_files
 from trainload.importers.source import Damage, SourceStream
 
@@ -70,7 +78,7 @@ def _column(folder: Path, damage: Damage) -> Column | None:
     about: dict[str, Any] = {"kind": kind, "calibration": {**calibration, "columns": header[1:]}}
     if (folder / "data").is_dir():
         return _pictures(folder, damage, about)
-    if not are_numbers(first[1:]):
+    if not (fit_a_record(header[1:]) and are_numbers(first[1:])):
         rows = csv_rows(folder / "data.csv", 0, int, damage, any_words)
         stream = SourceStream(folder.name, encoding="json", time_source=_TIME_SOURCE, **about)
         return Column(stream, rows.times, lambda k: json.dumps(dict(zip(header, rows.csv_words(k)))).encode())

@@ -19,7 +19,15 @@ import numpy as np
 
 from trainload.errors import UsageError
 from trainload.importers.columns import Column, ColumnSource, file_loader, file_stream, need_folder, seconds_to_ns
-from trainload.importers.csv_rows import NumberColumns, any_words, are_numbers, csv_rows, read_header, unique_names
+from trainload.importers.csv_rows import (
+    NumberColumns,
+    any_words,
+    are_numbers,
+    csv_rows,
+    fit_a_record,
+    read_header,
+    unique_names,
+)
 from trainload.importers.file_list import FileList, extension_of, listed_files, listed_folders, name_array
 from trainload.importers.source import Damage, SourceStream
 
@@ -47,7 +55,8 @@ def open_folder(path: str | Path, *, unit: str | None = None, clock: str = "host
             source.columns += _files(child, unit, clock, source.damage)
             left_out += [f"{child.name}/{below}" for below in listed_folders(child)]
         elif child.suffix.lower() == ".csv":
-            source.columns += _csv(child, unit, clock, source.damage)
+            taken = child.stem in {column.stream.name for column in source.columns} or (root / child.stem).is_dir()
+            source.columns += _csv(child, child.name if taken else child.stem, unit, clock, source.damage)
         else:
             left_out.append(child.name)
     if not source.columns:
@@ -102,7 +111,7 @@ def _time_text(name: str) -> str:
     return numbers[-1] if numbers else ""
 
 
-def _csv(path: Path, unit: str | None, clock: str, damage: Damage) -> list[Column]:
+def _csv(path: Path, name: str, unit: str | None, clock: str, damage: Damage) -> list[Column]:
     header, first = read_header(path)
     found = [(k, match) for k, name in enumerate(header) if (match := _TIME_COLUMN.fullmatch(name))]
     if not found:
@@ -117,14 +126,14 @@ def _csv(path: Path, unit: str | None, clock: str, damage: Damage) -> list[Colum
     def to_ns(text: str) -> int:
         return _ns(text, unit)
 
-    if others and are_numbers([first[k] for k in others if k < len(first)]):
-        numbers = NumberColumns([header[k] for k in others], others)
+    if fit_a_record(others) and are_numbers([first[k] for k in others if k < len(first)]):
+        numbers = NumberColumns([header[k] or f"column_{k}" for k in others], others)
         rows = csv_rows(path, time_column, to_ns, damage, numbers.check)
         pack = numbers.packer()
-        stream = SourceStream(path.stem, "samples", dtype=numbers.dtype, packed=True, **about)
+        stream = SourceStream(name, "samples", dtype=numbers.dtype, packed=True, **about)
         return [Column(stream, rows.times, lambda k: pack(rows.csv_words(k)))]
     rows = csv_rows(path, time_column, to_ns, damage, any_words)
-    stream = SourceStream(path.stem, "samples", "json", calibration={"columns": header}, **about)
+    stream = SourceStream(name, "samples", "json", calibration={"columns": header}, **about)
     names = unique_names(header)
     return [Column(stream, rows.times, lambda k: json.dumps(dict(zip(names, rows.csv_words(k)))).encode())]
 

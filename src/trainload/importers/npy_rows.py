@@ -14,9 +14,10 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from trainload.formats.hyperframe_streams import packed_dtype
 from trainload.importers.blocks import BlockReader
 
-_BLOCK_ROWS = 4096
+_BLOCK_BYTES = 1 << 20
 _MAX_WHOLE_BYTES = 64 << 20  # an array that cannot be read row by row
 
 
@@ -79,12 +80,17 @@ def _header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
 
 
 class NpyRecords:
-    """Arrays of equal length as one structured array with a field for each; a block of rows is kept."""
+    """Arrays of equal length as one structured array with a field for each; a block of rows is kept.
+
+    Raises ValueError for rows that are too large for a stream.
+    """
 
     def __init__(self, arrays: dict[str, NpyArray]) -> None:
         self._arrays = arrays
         self.dtype = np.dtype([(name, array.dtype, array.shape) for name, array in arrays.items()])
+        packed_dtype(self.dtype)  # raises ValueError for what a stream cannot carry
         self._count = min(len(array) for array in arrays.values())
+        self._block_rows = max(1, _BLOCK_BYTES // self.dtype.itemsize)
         self._start = 0
         self._block: NDArray[Any] = np.empty(0, self.dtype)
 
@@ -94,8 +100,8 @@ class NpyRecords:
     def record(self, index: int) -> bytes:
         """Record `index`."""
         if not self._start <= index < self._start + len(self._block):
-            self._start = index - index % _BLOCK_ROWS
-            end = min(self._start + _BLOCK_ROWS, self._count)
+            self._start = index - index % self._block_rows
+            end = min(self._start + self._block_rows, self._count)
             self._block = np.zeros(end - self._start, self.dtype)
             for name, array in self._arrays.items():
                 self._block[name] = array.rows(self._start, end)
