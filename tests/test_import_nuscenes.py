@@ -219,7 +219,7 @@ JSON = st.recursive(
 
 
 @given(st.lists(JSON, max_size=8), st.integers(1, 40), st.booleans(), st.sampled_from([None, 0, 2]))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=100)
 def test_rows_of_a_json_array_are_found_whatever_the_reading_step(tmp_path_factory, rows, step, plain, indent):
     path = tmp_path_factory.mktemp("rows") / "rows.json"
     path.write_text(json.dumps(rows, indent=indent, ensure_ascii=plain), encoding="utf-8", errors="surrogatepass")
@@ -236,7 +236,7 @@ def test_rows_of_a_json_array_are_found_whatever_the_reading_step(tmp_path_facto
 
 
 @given(st.binary(max_size=60))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=100)
 def test_any_bytes_give_rows_or_damage(tmp_path_factory, data):
     path = tmp_path_factory.mktemp("rows") / "rows.json"
     path.write_bytes(data)

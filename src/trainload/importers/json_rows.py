@@ -12,6 +12,7 @@ from trainload.importers.source import Damage
 _STEP = 1 << 20
 _MAX_ROW_BYTES = 16 << 20
 _BETWEEN = " \t\r\n,"
+_ENDS = tuple(_BETWEEN + "]")
 _parse = json.JSONDecoder().raw_decode
 
 
@@ -64,8 +65,8 @@ def _values(text: str, at: int, *, whole: bool) -> Iterator[tuple[int, Any]]:
                 value = json.loads(piece.encode("latin-1"))
         except (ValueError, RecursionError):
             return
-        if end == len(text) and not whole:
-            return  # a number may go on
+        if text[end - 1] not in '}]"' and text[end : end + 1] not in _ENDS and not (whole and end == len(text)):
+            return  # a number that goes on behind this text
         yield end, value
         at = _skip(text, end)
 
