@@ -201,6 +201,13 @@ def test_what_varies_is_padded_or_listed_and_masked() -> None:
         collate(clips, squeeze=True)
 
 
+def test_frames_of_other_numbers_are_listed_not_cast() -> None:
+    rows = [np.full((2, 2), 7, np.uint8)], [np.full((2, 2), 700, np.uint16)]
+    clips = [Clip(n, 0, n, 0, 0, {"s": list(row)}, {"s": np.array([0])}, {"s": np.array([0])})
+             for n, row in enumerate(rows)]  # fmt: skip
+    assert [row[0].max() for row in collate(clips).values["s"]] == [7, 700]
+
+
 @settings(deadline=None, max_examples=60)
 @given(
     st.lists(

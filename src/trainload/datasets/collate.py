@@ -86,7 +86,10 @@ def collate(
 
 
 def _table(rows: Sequence[Any], width: int, blank: Any) -> NDArray[Any]:
-    table: NDArray[Any] = np.full((len(rows), width), blank, np.bool_ if blank is False else np.int64)
+    dtype = np.bool_ if blank is False else np.int64
+    if all(len(row) == width for row in rows):
+        return np.array(rows, dtype).reshape(len(rows), width)
+    table: NDArray[Any] = np.full((len(rows), width), blank, dtype)
     for n, row in enumerate(rows):
         table[n, : len(row)] = row
     return table
@@ -96,14 +99,15 @@ def _stack(
     rows: Sequence[list[NDArray[Any] | None]], width: int, vary: str, memory: ReusedMemory | None
 ) -> tuple[Values, NDArray[np.int64] | None]:
     """(values, lengths): the frames of all clips in one array where their shapes allow it."""
-    present = [value for row in rows for value in row if value is not None]
-    shapes = {value.shape for value in present}
     if vary == "views":
         return [list(row) for row in rows], None
+    present = [value for row in rows for value in row if value is not None]
+    shapes = {value.shape for value in present}
     if not shapes:
         return np.zeros((len(rows), width)), None
     tails = {(len(shape), shape[1:]) for shape in shapes}
-    if len(shapes) > 1 and (vary == "list" or len(tails) > 1 or not present[0].ndim):
+    alike = len(tails) == 1 and len({value.dtype for value in present}) == 1
+    if not alike or (len(shapes) > 1 and (vary == "list" or not present[0].ndim)):
         return [list(row) for row in rows], None
     shape = next(iter(shapes)) if len(shapes) == 1 else (max(s[0] for s in shapes), *next(iter(shapes))[1:])
     values = _empty((len(rows), width, *shape), present[0].dtype, memory)
