@@ -195,7 +195,7 @@ def test_no_temporary_file_stays_after_an_error(tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("trainload.importers.plain_files.PlainFiles._copy", full)
+    monkeypatch.setattr("trainload.importers.plain_files.PlainFiles._unpack", full)
     with pytest.raises(OSError, match="No space"):
         list(Rosbag2Source(path, scratch=scratch).items())
     assert list(scratch.iterdir()) == []
@@ -207,8 +207,8 @@ def test_the_temporary_file_lies_beside_the_output_and_a_bag_of_one_file_is_unpa
     bag, out = make_bag(tmp_path / "bag", "SQLITE3", "FILE", 12), tmp_path / "out"
     out.mkdir()
     seen = []
-    copy = PlainFiles._copy
-    monkeypatch.setattr(PlainFiles, "_copy", lambda *args: (copy(*args), seen.extend(out.iterdir()))[0])
+    unpack = PlainFiles._unpack
+    monkeypatch.setattr(PlainFiles, "_unpack", lambda *args: (unpack(*args), seen.extend(out.iterdir()))[0])
     import_recording(open_source("rosbag2", bag, scratch=out), out / "drive.hfr")
     assert [path.name.startswith(PREFIX) for path in seen] == [True]
     assert [path.name for path in out.iterdir()] == ["drive.hfr"]

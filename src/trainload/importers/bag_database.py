@@ -17,7 +17,14 @@ from trainload.importers.source import Damage
 MAGIC = b"SQLite format 3\0"
 UNREADABLE = (sqlite3.Error, UnicodeDecodeError)  # the latter where the error text itself quotes damaged bytes
 _LAST_ID = (1 << 63) - 1
-_MAX_JUMP = 1 << 24  # between the ids of neighbours; more is a damaged id
+_MAX_GAP = 1000  # between the ids of neighbours
+_ROWS = "SELECT id, {} FROM messages WHERE id >= ? ORDER BY id"
+
+
+def page_bytes(head: bytes) -> int:
+    """The size of a page, by the first bytes of a database; 0 where they are none."""
+    size = int.from_bytes(head[16:18], "big") if head.startswith(MAGIC) else 0
+    return 65536 if size == 1 else size
 
 
 class BagDatabase:
@@ -55,58 +62,70 @@ class BagDatabase:
 
     def rows(self, columns: str, damage: Damage) -> Iterator[Any]:
         """(id, *columns) of the messages in the order of their ids. What cannot be read is counted and passed over."""
-        place, begun = 0, False
+        order, place = _Order(self.name, damage), 1
         while True:
             try:
-                for row in self._bag.execute(f"SELECT id, {columns} FROM messages WHERE id >= ? ORDER BY id", (place,)):
-                    if begun and not place <= row[0] < place + _MAX_JUMP:
-                        damage.add(f"{self.name}: message {row[0]:,} after {place - 1:,} is out of order", frames=1)
-                        continue
-                    place, begun = row[0] + 1, True
-                    yield row
+                for row in self._bag.execute(_ROWS.format(columns), (place,)):
+                    yield from order.sound(row)
+                yield from order.rest()
                 return
             except UNREADABLE as error:
                 self.damaged = True
+                order.doubt()
+                place = max(place, order.next_id)
+                row = self._row_at(place, columns)
+                if row is not None:  # Python's cursor steps ahead: the row before the damage
+                    yield from order.sound(row)
+                    place += 1
+                    continue
                 found = self._readable_after(place)
                 if found is None:
                     damage.add(f"{self.name}: no message from {place:,} on can be read: {error}")
                     return
-                lost = found - place if begun and found - place < _MAX_JUMP else 0
-                damage.add(f"{self.name}: messages {place:,} to {found - 1:,}: {error}", frames=lost)
+                damage.add(f"{self.name}: messages {place:,} to {found - 1:,}: {error}")
                 place = found
 
     def close(self) -> None:
         self._bag.close()
 
-    def _readable_after(self, place: int) -> int | None:
-        """The first id behind the damage at `place` that can be read from, None where there is none."""
+    def _row_at(self, place: int, columns: str) -> Any:
+        """The row of that id, None where it is not there or cannot be read."""
         try:
-            own = self._first_from(place)
+            return self._bag.execute(f"SELECT id, {columns} FROM messages WHERE id = ?", (place,)).fetchone()
         except UNREADABLE:
-            return self._behind_page(place)
-        return None if own is None else own + 1  # it is there; its data is not
+            return None
+
+    def _readable_after(self, bad: int) -> int | None:
+        """An id behind the damage at `bad` from which on can be read, None where there is none."""
+        try:
+            return None if self._first_from(bad) is None else bad + 1  # one is there, but not its data
+        except UNREADABLE:
+            return self._behind_page(bad)
 
     def _behind_page(self, bad: int) -> int | None:
         step = 1
-        while True:
-            good = bad + step
-            if good > _LAST_ID:
+        while not self._reads_from(bad + step):
+            bad, step = bad + step, step * 2
+            if bad + step > _LAST_ID:
                 return None
-            try:
-                found = self._first_from(good)
-                break
-            except UNREADABLE:
-                bad, step = good, step * 2
+        good = bad + step
         while good - bad > 1:
             middle = (good + bad) // 2
-            try:
-                found, good = self._first_from(middle), middle
-            except UNREADABLE:
-                bad = middle
-        return found
+            good, bad = (middle, bad) if self._reads_from(middle) else (good, middle)
+        return good
+
+    def _reads_from(self, place: int) -> bool:
+        try:
+            self._first_from(place)
+        except UNREADABLE:
+            return False
+        return True
 
     def _first_from(self, place: int) -> int | None:
-        row = self._bag.execute("SELECT id FROM messages WHERE id >= ? ORDER BY id LIMIT 1", (place,)).fetchone()
+        """Its id; None behind the last one. Raises one of UNREADABLE, for an id far from `place` too."""
+        row = self._bag.execute(_ROWS.format("1") + " LIMIT 1", (place,)).fetchone()
+        if row is not None and row[0] - place > _MAX_GAP:
+            raise sqlite3.DatabaseError(f"the message after {place:,} calls itself {row[0]:,}")
         return None if row is None else int(row[0])
 
     def __enter__(self) -> BagDatabase:
@@ -114,6 +133,55 @@ class BagDatabase:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class _Order:
+    """Passes on rows whose ids are in order: ids in a damaged page are anything. Counts the ids that are missing there.
+
+    next_id: what the next row should have.
+    """
+
+    def __init__(self, name: str, damage: Damage) -> None:
+        self.next_id = 1
+        self._name = name
+        self._damage = damage
+        self._held: Any = None  # not the next one; sound if the row after it is near it
+        self._doubted = False  # True: ids that are missing before the next sound row are lost
+
+    def sound(self, row: Any) -> Iterator[Any]:
+        """`row`, or the one that was held and it, or neither."""
+        if self._held is not None:
+            if 0 < row[0] - self._held[0] <= _MAX_GAP:
+                yield from self.rest()
+            else:
+                self._refuse(self._held)
+        if row[0] < self.next_id:
+            self._refuse(row)
+        elif row[0] == self.next_id:
+            yield self._passed(row)
+        else:
+            self._held = row
+
+    def rest(self) -> Iterator[Any]:
+        """The row that was held."""
+        if self._held is not None:
+            yield self._passed(self._held)
+
+    def doubt(self) -> None:
+        """There is damage behind the last row; a row that was held is not confirmed any more."""
+        if self._held is not None:
+            self._refuse(self._held)
+        self._doubted = True
+
+    def _passed(self, row: Any) -> Any:
+        if self._doubted:
+            self._damage.frames += row[0] - self.next_id
+        self.next_id, self._held, self._doubted = row[0] + 1, None, False
+        return row
+
+    def _refuse(self, row: Any) -> None:
+        self._damage.add(f"{self._name}: message {row[0]:,} where {self.next_id:,} is due: a damaged page")
+        self._held, self._doubted = None, True
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -80,7 +80,8 @@ class _Bag:
         self._numbers: dict[int, int] = {}
         self._counts: Counter[int] = Counter()  # by the index: messages per connection, and the time of all
         self._span: Span | None = None
-        self._lost_chunk = False
+        self._found: Counter[int] = Counter()  # messages per connection of the last chunk, which the index after it ...
+        self._lost_some = False  # ... has more of, if this is True
 
     def messages(self) -> Iterator[LogMessage]:
         """Raises FormatError for a file that is no bag; counts and skips what is damaged."""
@@ -99,9 +100,15 @@ class _Bag:
                 self._skip()
                 continue
             if record.end > source.size:
+                if next_sound(source, self.place + 1, OUTER) < source.size:
+                    self._skip()  # its length is wrong
+                    continue
                 self._damage.add(f"{self._name}: the file ends inside the record at byte {self.place:,}")
             yield from self._contents(record)
-            self.place = min(record.end, source.size)
+            if self._ends_well(record):
+                self.place = min(record.end, source.size)
+            else:
+                self._skip()
 
     def counted_spans(self) -> dict[str, Span]:
         """Per topic, by one pass over the messages."""
@@ -143,6 +150,11 @@ class _Bag:
             self._connection(record, self._source)
         self._counts, self._span = counts, span
 
+    def _ends_well(self, record: Record) -> bool:
+        """True where the record's length is sure: by its own numbers, by unpacking it, or as a record follows."""
+        sure = record.operation in (INDEX, CHUNK_INFO) or (record.operation == CHUNK and not self._lost_some)
+        return sure or record.end >= self._source.size or record_at(self._source, record.end) is not None
+
     def _skip(self) -> None:
         start, self.place = self.place, next_sound(self._source, self.place + 1, OUTER)
         why = "no record" if self.place < self._source.size else "no record up to the end"
@@ -151,10 +163,11 @@ class _Bag:
 
     def _contents(self, record: Record) -> Iterator[LogMessage]:
         size = min(record.end, self._source.size) - record.start
-        if record.operation == INDEX and self._lost_chunk:
-            self._damage.frames += record.number("count")
+        if record.operation == INDEX and self._lost_some:
+            self._damage.frames += max(record.number("count") - self._found[record.number("conn")], 0)
         elif record.operation == CHUNK:
-            self._lost_chunk = False
+            self._found.clear()
+            self._lost_some = False
             if max(size, record.number("size")) > _MAX_CHUNK_BYTES:
                 self._lose(f"{max(size, record.number('size')):,} bytes are more than an import may hold", size)
                 return
@@ -170,7 +183,7 @@ class _Bag:
             self._lose(problem, len(stored))  # its checksum comes last: what was unpacked may be anything
             return
         if problem:
-            self._damage.add(f"the chunk at byte {self.place:,}: {problem}", size_bytes=size - len(unpacked))
+            self._lose(problem, size - len(unpacked))
         yield from self._inner(ChunkBytes(unpacked), cut=bool(problem))
 
     def _inner(self, source: Bytes, *, cut: bool) -> Iterator[LogMessage]:
@@ -178,12 +191,13 @@ class _Bag:
         while place < source.size:
             record = record_at(source, place)
             if record is not None and record.end <= source.size and is_followed(source, record, cut=cut):
+                if record.operation == MESSAGE:
+                    self._found[record.number("conn")] += 1
                 yield from self._item(record, source)
                 place = record.end
                 continue
             start, place = place, next_sound(source, place + 1, INNER)
-            where = f"the chunk at byte {self.place:,}: no sound record from its byte {start:,} to {place:,}"
-            self._damage.add(where, frames=1, size_bytes=place - start)
+            self._lose(f"no sound record from its byte {start:,} to {place:,}", place - start)
 
     def _item(self, record: Record, source: Bytes) -> Iterator[LogMessage]:
         if record.operation == CONNECTION:
@@ -218,5 +232,5 @@ class _Bag:
         self._numbers[number] = self.channels.index(channel)
 
     def _lose(self, why: str, size: int) -> None:
-        self._lost_chunk = True
+        self._lost_some = True
         self._damage.add(f"the chunk at byte {self.place:,}: {why}", size_bytes=size)

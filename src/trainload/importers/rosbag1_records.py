@@ -137,8 +137,10 @@ def _goes_on(source: Bytes, place: int) -> bool:
         record = record_at(source, place)
         if record is None:
             return False
-        if record.end >= source.size:
-            return record.end == source.size or record.operation == CHUNK
+        if record.operation == CHUNK or record.end == source.size:
+            return True  # what a chunk has is proved by unpacking it
+        if record.end > source.size:
+            return False
         place = record.end
     return True
 

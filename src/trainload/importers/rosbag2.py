@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from trainload.errors import UsageError
-from trainload.importers.bag_database import MAGIC, UNREADABLE, BagDatabase
+from trainload.importers.bag_database import MAGIC, UNREADABLE, BagDatabase, page_bytes
 from trainload.importers.bag_metadata import BagMetadata
 from trainload.importers.log_source import LogSource, named_files
 from trainload.importers.mcap import McapSource
@@ -61,7 +61,8 @@ class Rosbag2Source(LogSource):
         return int(self._bytes_read)
 
     def _open(self, path: Path, damage: Damage) -> BagDatabase:
-        return BagDatabase(self._files.plain(path, damage), str(path))
+        unit = page_bytes(plain_head(path, 32))  # SQLite takes what is missing of a page for zeros
+        return BagDatabase(self._files.whole_units(path, unit, damage), str(path))
 
     def _count_missing(self, path: Path, known: int) -> None:
         """Of a file found damaged, what metadata.yaml counts beyond the messages that were read or counted as lost."""
