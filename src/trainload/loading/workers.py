@@ -70,6 +70,7 @@ class Run:
         self._slices: deque[Slice] = deque()
         self._fills: dict[int, tuple[Fill, Reads | None]] = {}  # by window
         self._windows_planned = 0
+        self._first_done = False  # some batch is done
         self._failed: dict[tuple[int, int], Exception] = {}  # (window, row of its layout): what its read raised
         self._stopped = False
         self._failure: BaseException | None = None
@@ -100,8 +101,8 @@ class Run:
             self._fills[0] = self._memory, self._resident_reads
             self._windows_planned = 1
         loops: list[tuple[str, Callable[[int], None], int]] = [
-            ("io", self._io_loop, self._plan.io_workers if self._must_read() else 0),
             ("decode", self._decode_loop, self._plan.workers),
+            ("io", self._io_loop, self._plan.io_workers if self._must_read() else 0),
             ("ahead", self._ahead_once, self._ahead is not None),
         ]
         try:
@@ -296,6 +297,9 @@ class Run:
         with self._lock:
             job.done = True
             self._done.notify_all()
+            if not self._first_done:
+                self._first_done = True
+                self._room.notify_all()
 
     def _io_loop(self, n: int) -> None:
         assert self._pictures is not None
@@ -331,8 +335,7 @@ class Run:
         """A window's fill and reads, planned by the first IO worker once an arena is free; nothing where it is over."""
         with self._lock:
             while not self._stopped and window >= self._windows_planned:
-                before, _ = self._fills.get(window - 2, NOTHING)
-                if planner and (before is None or before.left == 0):
+                if planner and self._is_free(window):
                     break
                 self._room.wait()
             if self._stopped or window < self._windows_planned:
@@ -349,6 +352,15 @@ class Run:
             self._windows_planned = window + 1
             self._room.notify_all()
         return fill, reads
+
+    def _is_free(self, window: int) -> bool:
+        """True once a window's arena may be filled. The second window waits for the first batch, unless that needs it:
+        an epoch starts in half the time where its reads and the decoding do not share the processors.
+        """
+        before, _ = self._fills.get(window - 2, NOTHING)
+        if before is not None:
+            return before.left == 0
+        return window == 0 or self._first_done or int(self._plan.share.bounds[1]) > self._windows[1]
 
     def _samples_of(self, window: int) -> NDArray[np.int64]:
         """The stream's part in a window; in the one after the last it is the next epoch's first part."""
