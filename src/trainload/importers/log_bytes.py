@@ -29,7 +29,9 @@ class FileBytes:
 
     def at(self, place: int, size: int) -> memoryview:
         if size > BLOCK_BYTES:
-            return memoryview(self._file.read_at(place, size))
+            buffer = bytearray(size)
+            self._file.readinto_at(place, buffer)
+            return memoryview(buffer)
         begin = place - self._begin
         if begin < 0 or begin + size > len(self._block):
             self._block = memoryview(self._file.read_at(place, min(BLOCK_BYTES, self.size - place)))

@@ -6,6 +6,7 @@ import struct
 from collections.abc import Iterator
 
 from trainload.formats.envelopes import RECORD_STREAM
+from trainload.importers.channel_numbers import ChannelNumbers
 from trainload.importers.log_bytes import FileBytes
 from trainload.importers.log_source import LogSource
 from trainload.importers.mcap_records import RecordReader
@@ -92,7 +93,7 @@ class _File:
         self._damage = damage
         self.channels = channels
         self._schemas: dict[int, tuple[str, str, bytes]] = {}
-        self._numbers: dict[int, int] = {}
+        self._numbers = ChannelNumbers(channels, damage, name, "channel")
         source = FileBytes(file)
         self.summary = read_summary(source)
         self.reader = RecordReader(source, name, self.summary, damage)
@@ -108,10 +109,7 @@ class _File:
                     self._damage.add(f"{self._path}: a message of {len(body)} bytes", frames=1)
                     continue
                 channel, sequence, log_ns, publish_ns = _MESSAGE_HEAD.unpack_from(body)
-                if channel not in self._numbers:
-                    self._damage.add(f"{self._path}: channel {channel} is not described, kept as channel_{channel}")
-                    self._register(channel, Channel(f"channel_{channel}", "unknown", "unknown"))
-                yield LogMessage(self._numbers[channel], log_ns, publish_ns, sequence, body[_MESSAGE_HEAD.size :])
+                yield LogMessage(self._numbers.place(channel), log_ns, publish_ns, sequence, body[_MESSAGE_HEAD.size :])
             elif opcode in (ATTACHMENT, METADATA):
                 yield bytes((opcode,)) + bytes(body)
             else:
@@ -145,13 +143,7 @@ class _File:
             key, place = text_at(body, place)
             metadata[key], place = text_at(body, place)
         name, schema_encoding, definition = self._schemas.get(schema, ("", "", b""))
-        self._register(number, Channel(topic, name, encoding, schema_encoding, definition, metadata))
-
-    def _register(self, number: int, channel: Channel) -> None:
-        """Splits of one log repeat their channels: equal ones are one."""
-        if channel not in self.channels:
-            self.channels.append(channel)
-        self._numbers[number] = self.channels.index(channel)
+        self._numbers.add(number, Channel(topic, name, encoding, schema_encoding, definition, metadata))
 
 
 def _spans_of(summary: Summary) -> dict[str, Span] | None:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from trainload.errors import FormatError
+from trainload.importers.channel_numbers import ChannelNumbers
 from trainload.importers.log_bytes import Bytes, ChunkBytes, FileBytes
 from trainload.importers.log_source import LogSource
 from trainload.importers.rosbag1_records import (
@@ -77,7 +78,7 @@ class _Bag:
         self._damage = damage
         self.channels = channels
         self.place = 0
-        self._numbers: dict[int, int] = {}
+        self._numbers = ChannelNumbers(channels, damage, name, "connection")
         self._counts: Counter[int] = Counter()  # by the index: messages per connection, and the time of all
         self._span: Span | None = None
         self._found: Counter[int] = Counter()  # messages per connection of the last chunk, which the index after it ...
@@ -124,7 +125,7 @@ class _Bag:
         spans: dict[str, Span] = {}
         for number, count in self._counts.items():
             if number in self._numbers and self._span is not None:
-                topic = self.channels[self._numbers[number]].topic
+                topic = self.channels[self._numbers.place(number)].topic
                 spans[topic] = self._span._replace(frames=count).joined(spans.get(topic))
         return spans
 
@@ -205,10 +206,7 @@ class _Bag:
         if record.operation != MESSAGE:
             return
         number, time = record.number("conn"), record.time_ns("time")
-        if number not in self._numbers:
-            self._damage.add(f"connection {number} is not described, kept as connection_{number}")
-            self._register(number, Channel(f"connection_{number}", "unknown", "unknown"))
-        yield LogMessage(self._numbers[number], time, time, 0, source.at(record.start, record.end - record.start))
+        yield LogMessage(self._numbers.place(number), time, time, 0, source.at(record.start, record.end - record.start))
 
     def _connection(self, record: Record, source: Bytes) -> None:
         number = record.number("conn")
@@ -224,12 +222,7 @@ class _Bag:
         metadata = {key: about[key].decode("utf-8", "replace") for key in kept}
         topic = record.header["topic"].decode("utf-8", "replace")
         definition = about.get("message_definition", b"")
-        self._register(number, Channel(topic, name, "ros1", "ros1msg", definition, metadata))
-
-    def _register(self, number: int, channel: Channel) -> None:
-        if channel not in self.channels:
-            self.channels.append(channel)
-        self._numbers[number] = self.channels.index(channel)
+        self._numbers.add(number, Channel(topic, name, "ros1", "ros1msg", definition, metadata))
 
     def _lose(self, why: str, size: int) -> None:
         self._lost_some = True

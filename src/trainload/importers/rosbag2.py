@@ -14,6 +14,7 @@ from typing import Any
 from trainload.errors import UsageError
 from trainload.importers.bag_database import MAGIC, UNREADABLE, BagDatabase, page_bytes
 from trainload.importers.bag_metadata import BagMetadata
+from trainload.importers.channel_numbers import ChannelNumbers
 from trainload.importers.log_source import LogSource, named_files
 from trainload.importers.mcap import McapSource
 from trainload.importers.mcap_structure import MAGIC as MCAP_MAGIC
@@ -70,8 +71,8 @@ class Rosbag2Source(LogSource):
         if missing > 0:
             self.damage.add(f"{path}: {missing:,} more of the messages that metadata.yaml counts", frames=missing)
 
-    def _channels(self, bag: BagDatabase) -> dict[int, int]:
-        numbers: dict[int, int] = {}
+    def _channels(self, bag: BagDatabase) -> ChannelNumbers:
+        numbers = ChannelNumbers(self.channels, self.damage, bag.name, "topic")
         definitions = bag.definitions()
         try:
             rows = bag.topics()
@@ -87,21 +88,15 @@ class Rosbag2Source(LogSource):
             channel = Channel(
                 str(row["name"]), str(row["type"]), str(row["serialization_format"]), encoding, definition, metadata
             )
-            if channel not in self.channels:
-                self.channels.append(channel)
-            numbers[row["id"]] = self.channels.index(channel)
+            numbers.add(row["id"], channel)
         return numbers
 
-    def _message(self, row: Any, name: str, numbers: dict[int, int]) -> LogMessage | None:
+    def _message(self, row: Any, name: str, numbers: ChannelNumbers) -> LogMessage | None:
         data, time, topic = row["data"], row["timestamp"], row["topic_id"]
         if not isinstance(data, bytes) or not isinstance(time, int) or time < 0 or len(data) > MAX_MESSAGE_BYTES:
             self.damage.add(f"{name}: message {row['id']} is no message", frames=1)
             return None
-        if topic not in numbers:
-            self.damage.add(f"{name}: topic {topic} is not described, kept as topic_{topic}")
-            self.channels.append(Channel(f"topic_{topic}", "unknown", "unknown"))
-            numbers[topic] = len(self.channels) - 1
-        return LogMessage(numbers[topic], time, time, 0, memoryview(data))
+        return LogMessage(numbers.place(topic), time, time, 0, memoryview(data))
 
 
 def open_rosbag2(
