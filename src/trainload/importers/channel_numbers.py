@@ -1,4 +1,4 @@
-"""The channels of a log by the numbers that one of its files gives them; in damaged files, numbers without a channel."""
+"""The channels of a log by the numbers that a file of it gives them; in damaged files, numbers without a channel."""
 
 from __future__ import annotations
 
