@@ -14,11 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainload.formats.hyperframe import INDEX_DTYPE, INDEX_ENTRY_BYTES, MAX_TIMESTAMP_NS, Index
+from trainload.formats.hyperframe_sections import TAG_DURATIONS, TAG_RECEIVE_TIMES
 from trainload.formats.hyperframe_windows import window_starts
 from trainload.recording.spool import Spool
 
 RUN_FRAMES = 1 << 16
 SAMPLE_EVERY = 256
+SIDE_COLUMNS = {TAG_RECEIVE_TIMES: "receive_ns", TAG_DURATIONS: "duration_ns"}
 # An entry is plain bytes here, since numpy moves those ten times as fast as fields (measured).
 ROW_DTYPE = np.dtype([("entry", f"V{INDEX_ENTRY_BYTES}"), ("receive_ns", "<u8"), ("duration_ns", "<u4")])
 
@@ -51,7 +53,7 @@ class IndexRuns:
         self._runs: list[_Run] = []
         self._windows: list[tuple[bytes, bytes, bytes]] = []  # of the run that is not full yet
         self._waiting = self._aside = 0  # rows in these, and in the runs
-        self.side: list[str] = []  # the columns beside the entries that some window had, in the order of coming
+        self.side: list[bytes] = []  # RECV and DURA, if some window had them, in the order of coming
         self.counts: dict[int, int] = {}  # rows of each stream id, in the runs
 
     def make_room(self) -> None:
@@ -59,10 +61,11 @@ class IndexRuns:
         if self._waiting >= RUN_FRAMES:
             self._end_run()
 
-    def add(self, entries: bytes, receive_ns: bytes, duration_ns: bytes) -> None:
-        """Take the entries of one window, and the bodies of its RECV and DURA, b"" for none."""
-        count, given = len(entries) // INDEX_ENTRY_BYTES, {"receive_ns": receive_ns, "duration_ns": duration_ns}
-        self.side += [name for name in given if given[name] and name not in self.side]
+    def add(self, entries: bytes, side: dict[bytes, bytes]) -> None:
+        """Take the entries of one window, and the bodies of its RECV and DURA where it has them."""
+        count = len(entries) // INDEX_ENTRY_BYTES
+        self.side += [tag for tag in side if tag not in self.side]
+        receive_ns, duration_ns = side.get(TAG_RECEIVE_TIMES), side.get(TAG_DURATIONS)
         self._windows.append((entries, receive_ns or bytes(8 * count), duration_ns or bytes(4 * count)))
         self._waiting += count
 

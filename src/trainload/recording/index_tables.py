@@ -14,7 +14,7 @@ import numpy as np
 
 from trainload.formats.hyperframe import index_order
 from trainload.formats.hyperframe_windows import PART_TYPES, WindowTable, table_head, window_table
-from trainload.recording.index_runs import ROW_DTYPE, IndexRuns, Rows, entries_of, whole_windows
+from trainload.recording.index_runs import ROW_DTYPE, SIDE_COLUMNS, IndexRuns, Rows, entries_of, whole_windows
 from trainload.recording.spool import Spool
 
 
@@ -27,7 +27,7 @@ class IndexTables:
     def __init__(self, folder: Path, runs: IndexRuns, window_ns: int) -> None:
         runs.finish()
         self.windows = self.start_ns = self.end_ns = 0
-        self.columns = {name: Spool(folder) for name in ("entry", *runs.side)}
+        self.columns = {name: Spool(folder) for name in ("entry", *(SIDE_COLUMNS[tag] for tag in runs.side))}
         self._window_parts = {name: Spool(folder) for name in PART_TYPES}
         self._stream_ids = np.array(sorted(runs.counts), np.uint16)
         counts = [runs.counts[stream_id] for stream_id in self._stream_ids.tolist()]

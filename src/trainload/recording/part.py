@@ -29,7 +29,7 @@ from trainload.formats.hyperframe_records import (
 )
 from trainload.formats.hyperframe_streams import StreamInfo, streams_to_bytes
 from trainload.formats.limits import MAX_SECTION_BYTES
-from trainload.recording.index_runs import IndexRuns
+from trainload.recording.index_runs import SIDE_COLUMNS, IndexRuns
 from trainload.recording.index_tables import IndexTables
 from trainload.recording.tail import Tail
 from trainload.storage.atomic import AtomicFile, sync_folder
@@ -39,8 +39,6 @@ STREAM_TABLE_EVERY = 64  # windows: one damaged record must not take every strea
 _ZEROS = [bytes(count) for count in range(hfrm.ALIGNMENT)]
 _crc32 = isal_zlib.crc32
 _pack_entry = hfrm.INDEX_ENTRY.pack
-
-_SIDE_TAGS = {"receive_ns": sections.TAG_RECEIVE_TIMES, "duration_ns": sections.TAG_DURATIONS}
 
 OpenFile = Callable[[Path], AtomicFile]
 
@@ -146,8 +144,7 @@ class Part:
             self._append(buffers, place)
         except OSError as error:
             raise self.with_safe(error) from error
-        given = dict(side)
-        self._index.add(entries, *(given.get(tag, b"") for tag in _SIDE_TAGS.values()))
+        self._index.add(entries, dict(side))
         self._flags |= hfrm.COMPRESSED if flags & hfrm.CODEC_MASK else 0
         self._streams_changed = self._drops_changed = False
         if self.windows == 0:
@@ -260,8 +257,8 @@ class Part:
                 for tag, body in tables:
                     tail.write_section(tag, [body])
                 tail.write_section(sections.TAG_WINDOWS, found.window_table())
-                for name in self._index.side:
-                    tail.write_section(_SIDE_TAGS[name], found.columns[name].chunks())
+                for tag in self._index.side:
+                    tail.write_section(tag, found.columns[SIDE_COLUMNS[tag]].chunks())
                 for tag, body in self._kept:
                     tail.write_section(tag, [body])
             except OSError:
