@@ -8,11 +8,10 @@ from collections import OrderedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from trainload.loading.buffers import first_idle
 from trainload.storage.aligned import aligned_buffer
+from trainload.storage.reused import HUGE_BYTES, first_idle, huge_buffer
 
 SMALL_BYTES = 256 << 10  # below, fresh memory costs too little to be worth looking for an idle buffer
-HUGE_BYTES = 2 << 20  # a huge page, on x86-64 and on ARM with pages of 4 KB
 
 
 class ReusedMemory:
@@ -60,11 +59,7 @@ class ReusedMemory:
 
 def _fresh(room: int) -> NDArray[np.uint8]:
     """A buffer whose views hold it, and not what lies behind it: `first_idle` counts them."""
-    if room < 2 * HUGE_BYTES:
-        return np.asarray(aligned_buffer(room))
-    whole = np.empty(room + HUGE_BYTES, np.uint8)  # numpy asks the system for huge pages from 4 MB on
-    start = -whole.ctypes.data % HUGE_BYTES
-    return np.asarray(whole[start : start + room].data)
+    return np.asarray(aligned_buffer(room)) if room < 2 * HUGE_BYTES else huge_buffer(room)
 
 
 def _rounded(size: int) -> int:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-ALIGNMENT = 64
+from trainload.storage.reused import first_idle
 
-AnyScalar = TypeVar("AnyScalar", bound=np.generic)
+ALIGNMENT = 64
 
 
 def new_arena(size_bytes: int) -> NDArray[np.uint8]:
@@ -114,23 +113,3 @@ class BatchPool:
         owner = np.empty(self._shape, self._dtype)
         self._owners = [*self._owners[-(self._kept - 1) :], owner] if self._kept > 1 else [owner]
         return owner[:count]
-
-
-def first_idle(owners: Sequence[NDArray[AnyScalar]]) -> NDArray[AnyScalar] | None:
-    """The first array that only the list holds: nobody else has it or a view of it. None where all are in use."""
-    for owner in owners:
-        if sys.getrefcount(owner) <= _IDLE_REFERENCES:
-            return owner
-    return None
-
-
-def _idle_references() -> int:
-    """What getrefcount says of an array that only a list and a loop variable hold (3, or 2 from Python 3.14 on)."""
-    owners = [np.empty(1)]
-    counts = [sys.getrefcount(owner) for owner in owners]
-    for owner in owners:
-        counts.append(sys.getrefcount(owner))
-    return counts[-1]
-
-
-_IDLE_REFERENCES = _idle_references()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from types import TracebackType
 from typing import Any, cast
 
@@ -27,10 +27,11 @@ from trainload.reading.helpers import Helpers
 from trainload.reading.hyperframe_facts import hyperframe_facts
 from trainload.reading.hyperframe_file import HyperframeFile
 from trainload.reading.parts import find_parts, join_streams
-from trainload.reading.runs import STEP_BYTES, Runs, plan_stretches
+from trainload.reading.runs import STEP_BYTES, STEPS_KEPT, Runs, plan_stretches
 from trainload.reading.stream_frames import StreamFrames
 from trainload.reading.window import Window
 from trainload.reading.window_sequence import WindowSequence
+from trainload.storage.reused import StepMemory
 
 AnyPath = str | os.PathLike[str]
 Stream = str | int  # a stream's name, or its id
@@ -106,7 +107,7 @@ class HyperframeReader:
 
     @cached_property
     def windows(self) -> WindowSequence:
-        """All windows: len, `[k]`, `[k0:k1]` and `(k0, k1)` by one read, iteration with reads of about 2 MB."""
+        """All windows: len, `[k]`, `[k0:k1]` and `(k0, k1)` by one read, iteration with reads of up to 4 MB."""
         return WindowSequence(self.files, self.infos, self._options[2])
 
     @cached_property
@@ -262,11 +263,11 @@ class HyperframeReader:
         return list(self.iter_range(stream, start_ns, end_ns))
 
     def iter_range(self, stream: Stream, start_ns: int, end_ns: int) -> Iterator[Frame]:
-        """The same frames one by one, reading about 2 MB at once."""
+        """The same frames one by one, reading up to 4 MB at once."""
         return self.iter_positions(stream, *self._stream(stream).between(start_ns, end_ns))
 
     def iter_positions(self, stream: Stream, first: int, last: int) -> Iterator[Frame]:
-        """The frames at the positions [first, last) in time order, reading about 2 MB at once.
+        """The frames at the positions [first, last) in time order, reading up to 4 MB at once.
 
         Where unpacking a frame takes long, helpers do it a few frames ahead.
         """
@@ -287,12 +288,17 @@ class HyperframeReader:
         self, frames: StreamFrames, first: int, last: int
     ) -> Iterator[tuple[Entry, memoryview, HyperframeFile]]:
         """Index entry, stored bytes and file of the frames at [first, last), near ones by one read."""
+        memory = StepMemory(STEPS_KEPT)
         while first < last:
             end = _step_end(frames, first, last)
             entries: list[Entry] = frames.entries[first:end].tolist()
             parts = [0] * len(entries) if frames.parts is None else frames.parts[first:end].tolist()
             runs = {
-                part: Runs(self.files[part], plan_stretches([e for e, p in zip(entries, parts) if p == part]))
+                part: Runs(
+                    self.files[part],
+                    plan_stretches([e for e, p in zip(entries, parts) if p == part]),
+                    partial(memory.read, self.files[part].source),
+                )
                 for part in set(parts)
             }
             for entry, part in zip(entries, parts):

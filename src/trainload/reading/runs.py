@@ -10,12 +10,14 @@ from collections.abc import Callable, Sequence
 
 from trainload.formats.hyperframe import ALIGNMENT
 from trainload.reading.frame import Entry, PayloadFile
+from trainload.storage.reused import LEAST_BYTES
 
 Stretches = Sequence[tuple[int, int]]  # (start, end) in a file, ascending and apart
 
 MAX_GAP_BYTES = 64 << 10  # unwanted bytes that one read may carry between two wanted frames
 MAX_RUN_BYTES = 8 << 20  # of a read that joins frames; a window and a single frame may be larger
-STEP_BYTES = 2 << 20  # that an iteration reads at once: what is still in the processor's cache when it is looked at
+STEP_BYTES = LEAST_BYTES - ALIGNMENT  # that an iteration reads at once, into memory that it uses again
+STEPS_KEPT = 6  # buffers of an iteration: of the step that the caller has, and of those ahead of him
 
 
 class Runs:

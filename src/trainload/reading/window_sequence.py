@@ -18,8 +18,9 @@ from trainload.formats.hyperframe import Index
 from trainload.formats.hyperframe_streams import StreamInfo
 from trainload.reading.helpers import AHEAD, Helpers
 from trainload.reading.hyperframe_file import HyperframeFile
-from trainload.reading.runs import STEP_BYTES, Runs, Stretches, plan_stretches
+from trainload.reading.runs import STEP_BYTES, STEPS_KEPT, Runs, Stretches, plan_stretches
 from trainload.reading.window import Window
+from trainload.storage.reused import StepMemory
 from trainload.storage.source import Source
 
 AHEAD_BYTES = 8 << 20  # that an iteration tells the system of, and that helpers may have in their hands
@@ -93,7 +94,7 @@ class WindowSequence:
         *,
         take: Iterable[str] = (),
     ) -> Iterator[Window]:
-        """The windows that touch start_ns <= time < end_ns, in order, several per read, about 2 MB at once.
+        """The windows that touch start_ns <= time < end_ns, in order, several per read, up to 4 MB at once.
 
         take: streams that the caller will ask for. What he took from the windows before is asked for again, so helpers
         unpack it a few windows ahead where that takes long.
@@ -121,13 +122,13 @@ class WindowSequence:
 
     def _groups(self, k: int, last: int, streams: Sequence[str] | None) -> Iterator[list[Window]]:
         """Windows k to last - 1 in groups, each by one read; the system hears of whole ones in good time."""
-        announced = k
+        announced, memory = k, StepMemory(STEPS_KEPT)
         while k < last:
             end = min(self._end_of(k, STEP_BYTES), last)
             if streams is None and announced < last and self._end_of(end, AHEAD_BYTES // 2) > announced:
                 start, announced = max(end, announced), min(self._end_of(max(end, announced), AHEAD_BYTES), last)
                 self.will_need(start, announced)
-            yield self.read(k, end, streams)
+            yield self.read(k, end, streams, into=memory.read)
             k = end
 
     def _may_read_ahead(self, pending: deque[Window]) -> bool:
