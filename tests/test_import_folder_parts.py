@@ -252,7 +252,7 @@ def test_euroc_pictures_without_a_line_and_half_pictures_are_counted(tmp_path):
     assert "a PNG that ends early" in reasons
     assert "data.csv line 2: 2 columns where the header has 3" in reasons
     assert report.damage.frames == 4
-    assert "cam1 was left out: its data.csv has no row" in report.notes
+    assert "cam1 was left out: its data.csv has no row that can be read" in report.notes
 
 
 def test_tum_associations_comments_and_lists_without_their_folder(tmp_path):
@@ -378,3 +378,20 @@ def test_comma_arrays_with_rows_that_no_stream_carries_are_counted(tmp_path):
         assert "imu/gyro" in drive.streams
     assert report.damage.frames == 2
     assert "can/huge" in report.damage.reasons[0]
+
+
+def test_one_bad_row_at_the_start_does_not_make_a_table_text(tmp_path):
+    write(tmp_path / "rig/imu.csv", "time,x\n1,?\n" + "".join(f"{k},{k / 2}\n" for k in range(2, 9)))
+    report, drive = imported(tmp_path, "folder", tmp_path / "rig")
+    with drive:
+        assert RecordingTimes(drive).values("imu")["x"].tolist() == [k / 2 for k in range(2, 9)]
+    assert report.damage.reasons == ["imu.csv line 2: could not convert string to float: '?'"]
+
+
+def test_euroc_pictures_whose_list_is_gone_are_counted(tmp_path):
+    root = euroc_sequence(tmp_path / "seq")
+    (root / "mav0/cam0/data.csv").unlink()
+    report, drive = imported(tmp_path, "euroc", root)
+    drive.close()
+    assert report.damage.frames == 2
+    assert "cam0: 2 files, and no data.csv" in report.damage.reasons[0]

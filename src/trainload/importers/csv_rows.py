@@ -12,6 +12,7 @@ import struct
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -24,6 +25,7 @@ from trainload.importers.source import Damage
 
 MAX_LINE_BYTES = 1 << 20
 _MAX_FIELDS = 1000
+_FIRST_ROWS = 20
 _EXACT = 1 << 53  # whole numbers from here on do not all fit a float64
 _MIN_INT, _MAX_INT = -(1 << 63), (1 << 63) - 1
 
@@ -70,24 +72,22 @@ class Rows:
         return _text(self.line(index)).split()
 
 
-def read_header(path: Path) -> tuple[Words, Words]:
-    """The names of the columns, and the first row; without words where the file has none that can be read."""
+def read_header(path: Path) -> tuple[Words, list[Words]]:
+    """The names of the columns, and the first rows that have as many; empty where none can be read."""
+    found: list[Words] = []
     try:
         with path.open("rb") as file:
-            lines = _csv_lines(file)
-            header, first = next(lines, None), next(lines, None)
+            found.extend(line.words for line in islice(_csv_lines(file), 1 + _FIRST_ROWS))
     except (OSError, csv.Error, ValueError):
-        return [], []
-    return [name.strip() for name in header.words] if header else [], first.words if first else []
+        pass  # what is wrong is counted when the rows are read
+    header = [name.strip() for name in found[0]] if found else []
+    return header, [words for words in found[1:] if len(words) == len(header)]
 
 
-def are_numbers(words: Words) -> bool:
-    """True where every word is a number."""
-    try:
-        [float(word) for word in words]
-    except ValueError:
-        return False
-    return True
+def are_numbers(rows: Sequence[Words], columns: Sequence[int]) -> bool:
+    """True where a stream can have so many fields, and most rows have a number in each of these columns."""
+    good = sum(all(map(_is_number, (words[k] for k in columns))) for words in rows)
+    return 0 < len(columns) <= _MAX_FIELDS and 2 * good > len(rows)
 
 
 def csv_rows(
@@ -162,11 +162,6 @@ class NumberColumns:
         layout = struct.Struct("<" + "".join("q" if k in self._whole else "d" for k in self._columns))
         parsers = [(k, _whole if k in self._whole else float) for k in self._columns]
         return lambda words: layout.pack(*(parse(words[k]) for k, parse in parsers))
-
-
-def fit_a_record(columns: Sequence[object]) -> bool:
-    """True where a stream can have so many fields."""
-    return 0 < len(columns) <= _MAX_FIELDS
 
 
 def unique_names(names: Sequence[str]) -> list[str]:
@@ -244,6 +239,14 @@ def _whole(word: str) -> int:
     if not _MIN_INT <= number <= _MAX_INT:
         raise ValueError(f"{word!r} in a column of whole numbers")
     return number
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_whole(word: str) -> bool:

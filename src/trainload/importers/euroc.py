@@ -19,7 +19,6 @@ from trainload.importers.csv_rows import (
     any_words,
     are_numbers,
     csv_rows,
-    fit_a_record,
     read_header,
     unique_names,
 )
@@ -41,9 +40,12 @@ def open_euroc(path: str | Path) -> ColumnSource:
         if (folder / "data.csv").is_file():
             column = _column(folder, source.damage)
             if column is None:
-                source.notes.append(f"{folder.name} was left out: its data.csv has no row")
+                source.notes.append(f"{folder.name} was left out: its data.csv has no row that can be read")
             else:
                 source.columns.append(column)
+        elif (folder / "data").is_dir():
+            count = len(listed_files(folder / "data"))
+            source.damage.add(f"{folder.name}: {count:,} files, and no data.csv with their times", frames=count)
     if not source.columns:
         raise UsageError(f"no sensor with a data.csv lies in {root}")
     _attach_files(source, root, folders)
@@ -70,24 +72,34 @@ def _attach_files(source: ColumnSource, root: Path, folders: list[Path]) -> None
 
 
 def _column(folder: Path, damage: Damage) -> Column | None:
+    """The sensor's stream; None where its list has no row that can be read."""
     header, first = read_header(folder / "data.csv")
-    if not first:
-        return None
     kind = next((kind for prefix, kind in _KIND.items() if folder.name.startswith(prefix)), "generic")
     calibration = calibration_from_yaml(folder / "sensor.yaml", damage)
     about: dict[str, Any] = {"kind": kind, "calibration": {**calibration, "columns": header[1:]}}
     if (folder / "data").is_dir():
-        return _pictures(folder, damage, about)
-    if not (fit_a_record(header[1:]) and are_numbers(first[1:])):
-        rows = csv_rows(folder / "data.csv", 0, int, damage, any_words)
-        stream = SourceStream(folder.name, encoding="json", time_source=_TIME_SOURCE, **about)
-        return Column(stream, rows.times, lambda k: json.dumps(dict(zip(header, rows.csv_words(k)))).encode())
+        column = _pictures(folder, damage, about)
+    elif are_numbers(first, range(1, len(header))):
+        column = _numbers(folder, header, damage, about)
+    else:
+        column = _texts(folder, header, damage, about)
+    return column if len(column.times) else None
+
+
+def _numbers(folder: Path, header: Words, damage: Damage, about: dict[str, Any]) -> Column:
     names = unique_names([name.split(" [")[0] for name in header[1:]])
     numbers = NumberColumns(names, range(1, len(header)))
     rows = csv_rows(folder / "data.csv", 0, int, damage, numbers.check)
     pack = numbers.packer()
     stream = SourceStream(folder.name, dtype=numbers.dtype, time_source=_TIME_SOURCE, packed=True, **about)
     return Column(stream, rows.times, lambda k: pack(rows.csv_words(k)))
+
+
+def _texts(folder: Path, header: Words, damage: Damage, about: dict[str, Any]) -> Column:
+    rows = csv_rows(folder / "data.csv", 0, int, damage, any_words)
+    names = unique_names(header)
+    stream = SourceStream(folder.name, encoding="json", time_source=_TIME_SOURCE, **about)
+    return Column(stream, rows.times, lambda k: json.dumps(dict(zip(names, rows.csv_words(k)))).encode())
 
 
 def _pictures(folder: Path, damage: Damage, about: dict[str, Any]) -> Column:

@@ -24,7 +24,6 @@ from trainload.importers.csv_rows import (
     any_words,
     are_numbers,
     csv_rows,
-    fit_a_record,
     read_header,
     unique_names,
 )
@@ -119,14 +118,18 @@ def _csv(path: Path, name: str, unit: str | None, clock: str, damage: Damage) ->
         return []
     time_column, match = found[0]
     said = (match[1] or "").lower()
-    unit = unit or ("s" if said in ("sec", "seconds") else said) or _guess_unit(first[time_column : time_column + 1])
+    unit = (
+        unit
+        or ("s" if said in ("sec", "seconds") else said)
+        or _guess_unit([words[time_column] for words in first[:1]])
+    )
     others = [k for k in range(len(header)) if k != time_column]
     about: dict[str, Any] = {"clock": clock, "time_source": f"column {header[time_column]!r}, {unit}"}
 
     def to_ns(text: str) -> int:
         return _ns(text, unit)
 
-    if fit_a_record(others) and are_numbers([first[k] for k in others if k < len(first)]):
+    if are_numbers(first, others):
         numbers = NumberColumns([header[k] or f"column_{k}" for k in others], others)
         rows = csv_rows(path, time_column, to_ns, damage, numbers.check)
         pack = numbers.packer()

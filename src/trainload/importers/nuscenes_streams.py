@@ -52,7 +52,7 @@ def table_columns(root: Path, tables: DriveTables, source: ColumnSource) -> list
         columns.append(_sample_data(rows["sample_data"]))
         columns.append(_json_rows("sample_data/rows", rows["sample_data"], "sample_data.json, timestamp"))
     if len(rows.get("sample_annotation", ())):
-        columns += _annotations(rows["sample_annotation"], tables, source)
+        columns += _annotations(rows["sample_annotation"], tables)
     columns.append(_other_rows(tables))
     for table, found in rows.items():
         if table not in _OWN_STREAMS and len(found) and {"sample_data_token", "filename"} <= found.value(0).keys():
@@ -104,7 +104,7 @@ def _json_rows(name: str, rows: TableRows, time_source: str) -> Column:
     return Column(SourceStream(name, "table rows", "json", time_source=time_source), rows.times, rows.text)
 
 
-def _annotations(rows: TableRows, tables: DriveTables, source: ColumnSource) -> list[Column]:
+def _annotations(rows: TableRows, tables: DriveTables) -> list[Column]:
     """Boxes and their rows, one frame per sample; a sample without boxes has an empty frame."""
     times = np.array(sorted(tables.samples.values()), np.int64)
     of_sample = rows.times
