@@ -44,12 +44,13 @@ class ClipDataset(Protocol):
 class HyperframeLoader:
     """`for batch in loader` is one epoch of ClipBatches, the next `for` the next.
 
-    dataset: of windows, sequences or aligned frames. shuffle: "group" (chunks of neighbouring windows are permuted,
-    samples shuffled inside `group_chunks` of them, each chunk read by one read of about 8 MB; once, but for clips that
-    reach into the next chunk), "full" (over all, single reads), "none". seed: of the order. workers: threads that read
-    and decode; left out: usable cores. prefetch: batches in the making. last, rank, world_size: as ImageLoader.
-    vary: as `collate`; memory of a batch is used again once nobody holds any part of it. batch_op: any callable, per
-    ClipBatch, on the worker. Raises what a frame raises (FormatError, SampleError), at its batch.
+    dataset: of windows, sequences or aligned frames. shuffle: "group" (chunks of neighbouring windows, 8 MB each, are
+    permuted, samples shuffled inside `group_chunks` of them; small windows are read with their chunk, once but for
+    clips that reach into the next one, large ones by reads of their own), "full" (over all, single reads), "none".
+    seed: of the order. workers: threads that read and decode; left out: usable cores. prefetch: batches in the making.
+    last, rank, world_size: as ImageLoader. vary: as `collate`; memory of a batch is used again once nobody holds any
+    part of it. batch_op: any callable, per ClipBatch, on the worker. Raises what a frame raises (FormatError,
+    SampleError), at its batch.
     """
 
     def __init__(
