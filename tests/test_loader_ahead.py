@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from pathlib import Path
 
@@ -68,6 +69,24 @@ def test_what_was_read_ahead_is_not_read_again(path, ends):
         break
     assert sorted(unit for unit, *_ in log[BLOCKS : BLOCKS + 2]) == first_blocks(loader, 1)
     assert not {unit for unit, *_ in log[BLOCKS + 2 : BLOCKS + 4]} & set(first_blocks(loader, 1))
+
+
+def test_the_second_window_waits_for_the_first_batch(path):
+    finished, go_on = threading.Event(), threading.Event()
+
+    def hold(images, labels):
+        finished.set()
+        go_on.wait(20)
+        return images, labels
+
+    loader = loader_of(path, ops=[*OPS, hold], workers=1)
+    log = counted(loader)
+    iterator = iter(loader)
+    assert finished.wait(20)
+    time.sleep(0.05)
+    assert sorted(unit for unit, *_ in log) == first_blocks(loader, 0)
+    go_on.set()
+    assert len(list(iterator)) == len(loader)
 
 
 def test_a_rank_reads_ahead_its_own_samples_alone(path):
