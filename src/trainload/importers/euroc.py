@@ -16,6 +16,7 @@ from trainload.importers.attached import attached_column, first_time
 from trainload.importers.columns import Column, ColumnSource, add_unlisted, file_loader, file_stream, need_folder
 from trainload.importers.csv_rows import (
     NumberColumns,
+    Words,
     any_words,
     are_numbers,
     csv_rows,
