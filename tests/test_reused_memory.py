@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import trainload as tl
+from trainload.errors import FormatError
 from trainload.recording.writer import HyperframeWriter
 from trainload.storage.file import FileSource
 from trainload.storage.reused import HUGE_BYTES, LEAST_BYTES, StepMemory, first_idle, huge_buffer
@@ -87,6 +88,15 @@ def test_reads_are_aligned_and_exact_whatever_their_size(tmp_path: Path) -> None
             parts = memory.read(source, stretches)
             assert [bytes(part) for part in parts] == [data[start:end] for start, end in stretches]
             assert all(np.frombuffer(part, np.uint8).ctypes.data % 64 == 0 for part in parts if len(part))
+
+
+def test_a_stretch_past_the_end_is_a_format_error_and_takes_no_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_bytes(bytes(1000))
+    monkeypatch.setattr(StepMemory, "take", None)
+    with FileSource(tmp_path / "file") as source, pytest.raises(FormatError, match="every byte"):
+        StepMemory(2).read(source, [(0, 10), (500, 1 << 42)])
 
 
 def test_huge_buffers_start_at_a_huge_page() -> None:

@@ -52,7 +52,13 @@ class StepMemory:
         self._owners: list[NDArray[np.uint8]] = []
 
     def read(self, source: Source, stretches: Sequence[tuple[int, int]]) -> list[memoryview]:
-        """The bytes of `source` in each (start, end), each in memory of its own that starts at a multiple of 64."""
+        """The bytes of `source` in each (start, end), each in memory of its own that starts at a multiple of 64.
+
+        Raises FormatError for a stretch past the end, before any memory is taken.
+        """
+        for start, end in stretches:
+            if end > source.size:
+                source.read_at(start, end - start)  # says so
         parts = [self.take(end - start) for start, end in stretches]
         for part, (start, _) in zip(parts, stretches):
             source.readinto_at(start, part)
