@@ -23,11 +23,12 @@ from trainload.formats.hyperframe_windows import WindowTable
 from trainload.formats.sections import HEAD_BYTES, section_head_from_bytes, sections_from_bytes
 from trainload.reading.findings import Finding, Report
 from trainload.storage.file import FileSource
+from trainload.storage.reused import LEAST_BYTES, StepMemory
 
 Progress = Callable[[int, int], None]
 
 MAX_FINDINGS = 1000  # of one kind; the rest is counted in `checked`
-_READ_BYTES = 8 << 20
+_READ_BYTES = LEAST_BYTES
 
 
 def verify_hyperframe(path: str | os.PathLike[str], *, progress: Progress | None = None) -> Report:
@@ -215,12 +216,12 @@ class _Verification:
 
     def _payloads(self, entries: hfrm.Index, *, has_crcs: bool) -> None:
         total, done, damaged, bad_bytes = int(entries["byte_size"].sum(dtype=np.int64)), 0, 0, 0
-        entries = entries[np.argsort(entries["byte_offset"], kind="stable")]
+        entries, memory = entries[np.argsort(entries["byte_offset"], kind="stable")], StepMemory(1)
         for first, last in _groups(entries):
             rows = entries[first:last]
             base = int(rows["byte_offset"][0])
             end = int((rows["byte_offset"].astype(np.int64) + rows["byte_size"]).max())
-            data = memoryview(self._source.read_at(base, max(0, min(end, self._source.size) - base)))
+            [data] = memory.read(self._source, [(base, max(base, min(end, self._source.size)))])
             for n, (*_, offset, size, expected) in enumerate(rows.tolist()):
                 done += size
                 crc = isal_zlib.crc32(data[offset - base : offset - base + size])
@@ -248,7 +249,7 @@ def _rows_as_bytes(index: hfrm.Index) -> NDArray[np.void]:
 
 
 def _groups(entries: hfrm.Index) -> Iterator[tuple[int, int]]:
-    """Rows [first, last) in file order whose bytes one read of about 8 MB brings."""
+    """Rows [first, last) in file order whose bytes one read of about 4 MB brings."""
     starts = entries["byte_offset"].astype(np.int64)
     first = 0
     while first < len(entries):
