@@ -46,7 +46,9 @@ class ChunkStore:
 
     @property
     def size_bytes(self) -> int:
-        """Memory for chunks when all are full: what is held, and as many buffers that frames in use may keep."""
+        """Memory for chunks when all are full: what is held, and what frames in use may keep."""
+        if not self.held:
+            return self.in_use * CHUNK_BYTES  # larger windows have memory of their own, given back at once
         extents = [file.windows.extent_size for drive in self._recordings for file in drive.files]
         largest = max((int(sizes.max(initial=0)) for sizes in extents), default=0)
         return (self.held + self.in_use) * max(CHUNK_BYTES, largest)
