@@ -17,6 +17,7 @@ from faulty_file import VolatileFile
 from opened_recording import OpenedRecording
 from trainload import FormatError
 from trainload.formats.hyperframe_records import WindowRecord
+from trainload.recording import index_runs, spool
 from trainload.recording.recorder import Recorder
 from trainload.recording.recover import recover
 from trainload.recording.writer import HyperframeWriter
@@ -32,8 +33,13 @@ def payload(name: str, number: int) -> bytes:
     return (seed * 100)[: {"cam": 700, "lidar": 333, "imu": 24}[name]]
 
 
-def record_until_killed(path: Path, acknowledge: int) -> None:
-    """The child: records as fast as it can, and tells through a pipe how many windows it was told are safe."""
+def record_until_killed(path: Path, acknowledge: int, *, short_runs: bool) -> None:
+    """The child: records as fast as it can, and tells through a pipe how many windows it was told are safe.
+
+    short_runs: its index goes into the file without a name from the first windows on.
+    """
+    if short_runs:
+        index_runs.RUN_FRAMES, spool.KEPT_BYTES = 20, 100
     recorder = Recorder(
         path, window="20ms", lateness="5ms", sync_every="2ms", queue_bytes=20_000,
         on_commit=lambda windows, _: os.write(acknowledge, windows.to_bytes(4, "little")) and None,
@@ -46,7 +52,7 @@ def record_until_killed(path: Path, acknowledge: int) -> None:
                 recorder.write(name, tick * MS, payload(name, tick // period), stream_index=tick // period)
 
 
-def kill_a_recording(path: Path, delay_s: float, *, early: bool) -> int:
+def kill_a_recording(path: Path, delay_s: float, *, early: bool, short_runs: bool) -> int:
     """Run the child for `delay_s` from its first sign of life, kill it; the number of windows it acknowledged.
 
     A sign of life is the file, or, for every run but each fourth, the first acknowledgement.
@@ -56,7 +62,7 @@ def kill_a_recording(path: Path, delay_s: float, *, early: bool) -> int:
     if child == 0:
         try:
             os.close(read_end)
-            record_until_killed(path, write_end)
+            record_until_killed(path, write_end, short_runs=short_runs)
         finally:
             os._exit(1)
     os.close(write_end)
@@ -80,7 +86,7 @@ def test_killed_at_200_moments_every_acknowledged_window_comes_back(tmp_path: Pa
     acknowledged_in_all = 0
     for run in range(KILLS):
         path = tmp_path / f"{run}.hfr"
-        acknowledged = kill_a_recording(path, rng.random() * 0.04, early=run % 4 == 0)
+        acknowledged = kill_a_recording(path, rng.random() * 0.04, early=run % 4 == 0, short_runs=run % 2 == 1)
         acknowledged_in_all += acknowledged
         unfinished = path.with_name(path.name + ".tmp")
         try:
@@ -93,6 +99,7 @@ def test_killed_at_200_moments_every_acknowledged_window_comes_back(tmp_path: Pa
             path.unlink()
         unfinished.unlink()
     assert acknowledged_in_all > KILLS
+    assert list(tmp_path.iterdir()) == []
 
 
 def check_recovered(path: Path, *, torn: int) -> None:
