@@ -125,7 +125,7 @@ class ChunkStore:
         if key is not None:
             recording, number = key
             first, end = self.bounds(recording)[number : number + 2].tolist()
-            self._recordings[recording].windows.will_need(first, end)
+            self._recordings[recording].windows.will_need(first, end, self._wanted[recording])
 
     def _chunk(self, recording: int, number: int) -> _Chunk:
         with self._lock:

@@ -156,15 +156,14 @@ class WindowSequence:
                 windows += self._read_part(file, self._first[part], first, last, streams, into)
         return windows
 
-    def will_need(self, k0: int, k1: int) -> None:
-        """A hint that windows k0 to k1 - 1 are read soon, late frames left out: the system may read them by then."""
+    def will_need(self, k0: int, k1: int, streams: Sequence[str] | None = None) -> None:
+        """A hint that `read` is called with the same arguments soon: the system may have read those bytes by then."""
         for part, file in enumerate(self._files):
-            first, last = max(k0, self._first[part]), min(k1, self._first[part + 1])
+            base, first, last = self._first[part], max(k0, self._first[part]), min(k1, self._first[part + 1])
             if first < last:
-                rows = slice(first - self._first[part], last - self._first[part])
-                offsets, sizes = file.windows.extent_offset[rows], file.windows.extent_size[rows]
-                start, end = int(offsets[sizes > 0].min(initial=file.source.size)), int((offsets + sizes).max())
-                file.source.will_need(start, max(0, end - start))
+                wanted = [self._entries(file, k - base, streams) for k in range(first, last)]
+                for start, end in _stretches(file, slice(first - base, last - base), wanted, streams):
+                    file.source.will_need(start, end - start)
 
     def _by_name_or_error(self, stream: str) -> StreamInfo:
         info = self._by_name.get(stream)
@@ -177,10 +176,7 @@ class WindowSequence:
         into: ReadStretches | None,
     ) -> list[Window]:  # fmt: skip
         wanted = [self._entries(file, k - base, streams) for k in range(k0, k1)]
-        if streams is None and file.window_table_stored:
-            stretches = _extent(file, slice(k0 - base, k1 - base))
-        else:
-            stretches = plan_stretches([e for window in wanted for part in window.values() for e in part.tolist()])
+        stretches = _stretches(file, slice(k0 - base, k1 - base), wanted, streams)
         data = Runs(file, stretches, None if into is None else partial(into, file.source))
         spans = zip(range(k0, k1), self.starts[k0:k1].tolist(), self.ends[k0:k1].tolist(), wanted)
         return [Window(k, start, end, file, self._by_name, entries, data) for k, start, end, entries in spans]
@@ -200,6 +196,15 @@ class WindowSequence:
         """The end of a group of windows from `k` of at most `size` bytes in the file, at least one window."""
         end = bisect_right(self._bytes_before, self._bytes_before[k] + size) - 1
         return min(max(k + 1, end), k + _MOST_WINDOWS)
+
+
+def _stretches(
+    file: HyperframeFile, rows: slice, wanted: Sequence[dict[str, Index]], streams: Sequence[str] | None
+) -> Stretches:
+    """The (start, end) of the reads that bring the `wanted` entries of some windows, or all that the windows hold."""
+    if streams is None and file.window_table_stored:
+        return _extent(file, rows)
+    return plan_stretches([entry for window in wanted for part in window.values() for entry in part.tolist()])
 
 
 def _extent(file: HyperframeFile, rows: slice) -> list[tuple[int, int]]:
