@@ -66,7 +66,11 @@ class BagDatabase:
         while True:
             try:
                 for row in self._bag.execute(_ROWS.format(columns), (place,)):
-                    yield from order.sound(row)
+                    if row[0] == order.next_id and order.calm:
+                        order.next_id += 1
+                        yield row
+                    else:
+                        yield from order.sound(row)
                 yield from order.rest()
                 return
             except UNREADABLE as error:
@@ -147,6 +151,11 @@ class _Order:
         self._damage = damage
         self._held: Any = None  # not the next one; sound if the row after it is near it
         self._doubted = False  # True: ids that are missing before the next sound row are lost
+
+    @property
+    def calm(self) -> bool:
+        """True where no row is held, and none missing is lost."""
+        return self._held is None and not self._doubted
 
     def sound(self, row: Any) -> Iterator[Any]:
         """`row`, or the one that was held and it, or neither."""

@@ -30,6 +30,7 @@ _MARKED = {  # members or structures carry lengths and numbers of their own, whi
 }  # fmt: skip
 UNDECODED = frozenset(_MARKED.values())
 """Encodings of streams whose messages are whole, but were not looked into."""
+_LAYOUTS = {order: {code: struct.Struct(order + code) for code in "bBHiId"} for order in "<>"}
 _POINT_TYPES = {1: "|i1", 2: "|u1", 3: "<i2", 4: "<u2", 5: "<i4", 6: "<u4", 7: "<f4", 8: "<f8"}
 _MAX_FIELDS = 256
 _HEADER_FIRST = re.compile(r"^(?:std_msgs/(?:msg/)?)?Header\s+\w+")
@@ -45,6 +46,7 @@ class Cursor:
         self.data = data
         self.ros1 = ros1
         self.order = order
+        self._layouts = _LAYOUTS[order]
         self.widest = widest
         self.origin = 0 if ros1 else 4
         self.place = self.origin
@@ -52,14 +54,14 @@ class Cursor:
     def align(self, size: int) -> None:
         """Skip CDR's padding before an item of that size; ROS 1 has none."""
         if not self.ros1:
-            self.place += -(self.place - self.origin) % min(size, self.widest)
+            self.place += -(self.place - self.origin) % (size if size < self.widest else self.widest)
 
     def number(self, code: str) -> int:
         """One number, `code` as in `struct`."""
-        size = struct.calcsize(f"={code}")
-        self.align(size)
-        value: int = struct.unpack_from(f"{self.order}{code}", self.data, self.place)[0]
-        self.place += size
+        layout = self._layouts[code]
+        self.align(layout.size)
+        value: int = layout.unpack_from(self.data, self.place)[0]
+        self.place += layout.size
         return value
 
     def text(self) -> str:

@@ -26,7 +26,7 @@ from trainload.importers.rosbag1_records import (
     OUTER,
     Record,
     fields_of,
-    is_followed,
+    is_at_end,
     next_sound,
     record_at,
 )
@@ -188,16 +188,18 @@ class _Bag:
         yield from self._inner(ChunkBytes(unpacked), cut=bool(problem))
 
     def _inner(self, source: Bytes, *, cut: bool) -> Iterator[LogMessage]:
-        place = 0
+        place, record = 0, record_at(source, 0)
         while place < source.size:
-            record = record_at(source, place)
-            if record is not None and record.end <= source.size and is_followed(source, record, cut=cut):
-                if record.operation == MESSAGE:
-                    self._found[record.number("conn")] += 1
-                yield from self._item(record, source)
-                place = record.end
-                continue
+            if record is not None and record.end <= source.size:
+                following = record_at(source, record.end)
+                if following is not None or is_at_end(source, record.end, cut=cut):
+                    if record.operation == MESSAGE:
+                        self._found[record.number("conn")] += 1
+                    yield from self._item(record, source)
+                    place, record = record.end, following
+                    continue
             start, place = place, next_sound(source, place + 1, INNER)
+            record = record_at(source, place)
             self._lose(f"no sound record from its byte {start:,} to {place:,}", place - start)
 
     def _item(self, record: Record, source: Bytes) -> Iterator[LogMessage]:

@@ -19,13 +19,13 @@ _SCAN_BYTES = 4 << 20
 OUTER = bytes((INDEX, CHUNK, CHUNK_INFO))
 INNER = bytes((MESSAGE, CONNECTION))
 _IN_A_ROW = 3  # sound records before bytes behind damage count as records
-_FIELDS: dict[int, dict[str, int]] = {  # what each operation needs, with the size of its value, 0 for any
-    MESSAGE: {"conn": 4, "time": 8},
-    BAG_HEADER: {"index_pos": 8},
-    INDEX: {"conn": 4, "count": 4},
-    CHUNK: {"compression": 0, "size": 4},
-    CHUNK_INFO: {"count": 4, "start_time": 8, "end_time": 8},
-    CONNECTION: {"conn": 4, "topic": 0},
+_FIELDS: dict[int, tuple[tuple[str, int], ...]] = {  # what each operation needs, with the size of its value, 0 for any
+    MESSAGE: (("conn", 4), ("time", 8)),
+    BAG_HEADER: (("index_pos", 8),),
+    INDEX: (("conn", 4), ("count", 4)),
+    CHUNK: (("compression", 0), ("size", 4)),
+    CHUNK_INFO: (("count", 4), ("start_time", 8), ("end_time", 8)),
+    CONNECTION: (("conn", 4), ("topic", 0)),
 }
 _ITEM_BYTES = {INDEX: 12, CHUNK_INFO: 8}  # of a list with `count` items
 _COMPRESSIONS = (b"none", b"bz2", b"lz4")
@@ -60,20 +60,19 @@ def record_at(source: Bytes, place: int) -> Record | None:
             return None
         header = fields_of(source.at(place + 4, size))
         operation = header["op"][0]
-        if any(len(header[name]) != (width or len(header[name])) for name, width in _FIELDS[operation].items()):
-            return None
+        for name, width in _FIELDS[operation]:
+            if len(header[name]) != width and width:
+                return None
         record = Record(operation, header, header_end + 4, header_end + 4 + _number_at(source, header_end))
     except BAD:
         return None
     return record if _adds_up(record) else None
 
 
-def is_followed(source: Bytes, record: Record, *, cut: bool) -> bool:
-    """True where another sound record begins behind this one, or the bytes end there. cut: or end before the next."""
-    left = source.size - record.end
-    if left <= 0:
-        return left == 0
-    return record_at(source, record.end) is not None or (cut and not _has_header(source, record.end))
+def is_at_end(source: Bytes, place: int, *, cut: bool) -> bool:
+    """True where the bytes end at `place`; cut: or in the header of a record there."""
+    left = source.size - place
+    return left == 0 or (cut and (left < 8 or _number_at(source, place) > left - 8))
 
 
 def next_sound(source: Bytes, place: int, operations: bytes) -> int:
@@ -143,11 +142,6 @@ def _goes_on(source: Bytes, place: int) -> bool:
             return False
         place = record.end
     return True
-
-
-def _has_header(source: Bytes, place: int) -> bool:
-    left = source.size - place
-    return left >= 8 and _number_at(source, place) <= left - 8
 
 
 def _number_at(source: Bytes, place: int) -> int:
