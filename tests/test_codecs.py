@@ -54,6 +54,13 @@ def test_what_does_not_shrink_is_stored_as_it_is(name: str) -> None:
     assert roundtrip(b"", name, 4) == (b"", 0)
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_what_shrinks_by_less_than_a_sixteenth_is_stored_as_it_is(name: str) -> None:
+    noise = random.Random(0).randbytes(16_000)
+    assert roundtrip(noise + bytes(500), name, 0) == (noise + bytes(500), 0)
+    assert roundtrip(noise + bytes(1500), name, 0)[1]
+
+
 @given(st.binary(max_size=300), st.integers(1, 20))
 def test_the_shuffle_orders_bytes_by_their_place_in_the_element(data: bytes, size: int) -> None:
     whole = len(data) // size

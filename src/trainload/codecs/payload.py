@@ -10,14 +10,17 @@ from trainload.codecs.table import CODEC_BY_ID, codec_by_id
 from trainload.formats.hyperframe import CODEC_MASK, CODEC_SHIFT, FRAME_ENCRYPTED, MAX_FRAME_BYTES, SHUFFLED
 from trainload.storage.aligned import aligned_buffer
 
+LEAST_SAVED = 1 / 16  # less is not worth what unpacking costs each time the frame is read
+
 
 def encode_payload(data: bytes, codec: Codec, level: int, element_size: int) -> tuple[bytes, int]:
     """The stored bytes and the index flags that tell how to read them.
 
-    element_size: of the byte shuffle, 0 for none. Data that does not shrink is stored as it is, with no flags.
+    element_size: of the byte shuffle, 0 for none. Data that does not shrink by LEAST_SAVED is stored as it is, with no
+    flags.
     """
     stored = codec.encode(shuffle(data, element_size) if element_size else data, level)
-    if len(stored) >= len(data):
+    if len(stored) >= len(data) or len(stored) > (1 - LEAST_SAVED) * len(data):
         return data, 0
     return stored, codec.id << CODEC_SHIFT | (SHUFFLED if element_size else 0)
 
