@@ -51,6 +51,7 @@ class Side(ABC):
 class Trainload(Side):
     name = "trainload"
     verify = "frames"
+    helpers: int | None = None
 
     def write(self, frames: list[Frame]) -> None:
         with HyperframeWriter(self.path, overwrite=True) as writer:
@@ -61,7 +62,7 @@ class Trainload(Side):
                 writer.append(name, at, data)
 
     def open(self) -> None:
-        self.drive = tl.HyperframeReader(self.path, verify=self.verify)
+        self.drive = tl.HyperframeReader(self.path, verify=self.verify, helpers=self.helpers)
         self.drive.read("lidar", 0)
         self.windows = {int(start): k for k, start in enumerate(self.drive.windows.starts)}
 
@@ -79,6 +80,13 @@ class Trainload(Side):
 class TrainloadUnchecked(Trainload):
     name = "trainload verify=none"
     verify = "none"
+
+
+class TrainloadAlone(Trainload):
+    """On the caller's thread alone."""
+
+    name = "trainload helpers=0"
+    helpers = 0
 
 
 class TrainloadPacked(Trainload):
@@ -266,4 +274,14 @@ class NCore(Side):
         return total
 
 
-SIDES: tuple[type[Side], ...] = (Trainload, TrainloadUnchecked, TrainloadPacked, Bare, Mcap, Hdf5, Rosbags, NCore)
+SIDES: tuple[type[Side], ...] = (
+    Trainload,
+    TrainloadUnchecked,
+    TrainloadAlone,
+    TrainloadPacked,
+    Bare,
+    Mcap,
+    Hdf5,
+    Rosbags,
+    NCore,
+)
