@@ -93,6 +93,15 @@ def test_windows_are_filtered_by_fill_and_tags(tmp_path: Path) -> None:
     ]
 
 
+def test_what_an_import_keeps_beside_the_sensors_is_read_where_it_is_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "imported.hfr"
+    with HyperframeWriter(path, window="1s") as writer:
+        for name in ("a", "import/envelopes"):
+            writer.append(writer.add_stream(name), 0, name.encode())
+    assert list(tl.WindowDataset(path)[0].values) == ["a"]
+    assert list(tl.WindowDataset(path, streams=["import/envelopes"])[0].values) == ["import/envelopes"]
+
+
 def test_a_sequence_takes_the_nearest_frame_of_every_step(drive: Path) -> None:
     reader = tl.open(drive)
     dataset = tl.SequenceDataset(

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from trainload.aligning.clock import check_clocks
 from trainload.aligning.recording import RecordingTimes
 from trainload.errors import UsageError
+from trainload.formats.envelopes import IMPORT_PREFIX
 from trainload.reading.hyperframe import HyperframeReader
 from trainload.reading.parts import SUFFIX
 
@@ -42,9 +43,13 @@ def open_recordings(drives: Drives) -> tuple[HyperframeReader, ...]:
 
 
 def common_streams(recordings: Sequence[HyperframeReader], streams: Sequence[str] | None) -> tuple[str, ...]:
-    """The asked streams, or those that every recording has. Raises UsageError for one that a recording lacks."""
+    """The asked streams, or those of sensors that every recording has. Raises UsageError for one that is missing.
+
+    What an import keeps beside the sensors (IMPORT_PREFIX) is read only where it is asked for.
+    """
     if streams is None:
-        return tuple(name for name in recordings[0].streams if all(name in drive for drive in recordings))
+        sensors = [name for name in recordings[0].streams if not name.startswith(IMPORT_PREFIX)]
+        return tuple(name for name in sensors if all(name in drive for drive in recordings))
     for drive in recordings:
         for name in streams:
             if name not in drive:

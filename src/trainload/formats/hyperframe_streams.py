@@ -20,7 +20,13 @@ CLOCKS = ("hardware", "host")
 TIME_FIELD = "timestamp_ns"  # the first field of every packed sample
 MAX_ELEMENT_BYTES = 1 << 16
 _TYPE = re.compile(r"[<|](?:[iu][1248]|f[248]|b1|[SV][1-9]\d{0,4})")
-_ENCODED = ("jpeg", "jpg", "png", "webp", "h264", "h265", "hevc", "av1", "vp9", "mjpeg", "draco")
+_ENCODED = ("jpeg", "jpg", "png", "webp", "h264", "h265", "hevc", "av1", "vp9", "mjpeg", "theora", "draco",
+            "compresseddepth", "npz", "capnp.bz2")  # fmt: skip
+
+
+def is_compressed(encoding: str) -> bool:
+    """True for an encoding that a byte codec cannot shrink (JPEG, video, ...)."""
+    return encoding.lower() in _ENCODED
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +58,7 @@ class StreamInfo:
     @property
     def already_compressed(self) -> bool:
         """True for an encoding that a byte codec cannot shrink (JPEG, video, ...)."""
-        return self.encoding.lower() in _ENCODED
+        return is_compressed(self.encoding)
 
     def to_json(self) -> dict[str, Any]:
         """The stream as the JSON object of section STRM."""

@@ -14,6 +14,7 @@ from typing import Any
 from trainload.formats.durations import duration_ns
 from trainload.formats.envelopes import ENVELOPE_ENCODING, ENVELOPE_STREAM, Envelope
 from trainload.formats.hyperframe import MAX_TIMESTAMP_NS
+from trainload.formats.hyperframe_streams import is_compressed
 from trainload.importers.resume import Leftover
 from trainload.importers.source import Channel, Damage, Source, SourceFrame, SourceStream
 from trainload.importers.window import WindowChoice, choose_window
@@ -175,18 +176,7 @@ class _Import:
         self._write_meta()
 
     def _codec_for(self, stream: SourceStream) -> str:
-        compressed = stream.encoding in (
-            "jpeg",
-            "png",
-            "h264",
-            "h265",
-            "av1",
-            "vp9",
-            "webp",
-            "compresseddepth",
-            "theora",
-        )
-        return "none" if compressed else self._codec
+        return "none" if is_compressed(stream.encoding) else self._codec
 
     def _wrap(self, envelope: Envelope, timestamp_ns: int) -> None:
         if ENVELOPE_STREAM not in self._ids:
