@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import shutil
 import sqlite3
@@ -256,3 +257,19 @@ def test_another_compression_is_named(tmp_path):
     text = text.replace("compression_mode: ''", "compression_mode: message")
     (bag / "metadata.yaml").write_text(text.replace("compression_format: ''", "compression_format: lz4"))
     assert "lz4" in open_rosbag2(bag).notes[0]
+
+
+@pytest.mark.parametrize(("storage", "mode"), MODES)
+def test_any_damage_to_a_compressed_bag_gives_messages_or_a_format_error(tmp_path, storage, mode):
+    bag, scratch = make_bag(tmp_path / "bag", storage, mode, 3), tmp_path / "scratch"
+    scratch.mkdir()
+    [path] = [path for path in bag.iterdir() if path.name != "metadata.yaml"]
+    whole, rng = path.read_bytes(), random.Random(2)
+    for _ in range(60):
+        damaged = bytearray(whole)
+        for _ in range(rng.randint(1, 4)):
+            damaged[rng.randrange(len(damaged))] = rng.randrange(256)
+        path.write_bytes(damaged[: rng.randrange(len(whole))] if rng.random() < 0.3 else damaged)
+        with contextlib.suppress(FormatError):
+            list(open_rosbag2(bag, scratch=scratch).items())
+        assert list(scratch.iterdir()) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import sqlite3
 import struct
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from sensor_messages import ROS1, ROS2, TYPES, acquired
 from test_import_rosbags import messages_of
+from trainload.errors import FormatError
 from trainload.importers.rosbag1 import Rosbag1Source
 from trainload.importers.rosbag2 import Rosbag2Source, open_rosbag2
 from trainload.importers.source import SourceFrame
@@ -282,3 +284,20 @@ def test_an_import_of_a_damaged_bag_can_be_repeated(database, tmp_path):
     passes = [[item for item in Rosbag2Source(tmp_path / "bag.db3").items() if isinstance(item, SourceFrame)]
               for _ in range(2)]  # fmt: skip
     assert passes[0] == passes[1]
+
+
+def test_any_damage_to_a_ros2_bag_and_its_metadata_gives_messages_or_a_format_error(database, tmp_path):
+    data, metadata = database.read_bytes()[: 24 * PAGE], (database.parent / "metadata.yaml").read_bytes()
+    rng = random.Random(1)
+    for _ in range(150):
+        for name, whole in (("bag.db3", data), ("metadata.yaml", metadata)):
+            damaged = bytearray(whole)
+            for _ in range(rng.randint(1, 4)):
+                begin = rng.randrange(min(len(whole), 9 * PAGE if rng.random() < 0.7 else len(whole)))
+                size = rng.choice((1, 1, rng.randint(1, 200)))
+                damaged[begin : begin + size] = rng.randbytes(size)
+            (tmp_path / name).write_bytes(damaged[: rng.randrange(len(whole))] if rng.random() < 0.2 else damaged)
+        with contextlib.suppress(FormatError):
+            source = open_rosbag2(tmp_path)
+            source.survey()
+            list(source.items())
