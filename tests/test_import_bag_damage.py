@@ -128,6 +128,23 @@ def test_a_database_that_is_cut_off_gives_what_lies_whole_before_the_cut(databas
         assert source.damage
 
 
+def test_a_bag_from_which_messages_were_deleted_is_not_taken_for_damaged(database, tmp_path):
+    rng = random.Random(9)
+    for keep in ([0], [599], [3, 4], sorted(rng.sample(range(COUNT), 50)), list(range(0, COUNT, 100))):
+        for far in (1, 50, 5000, 10**12):  # between the ids of neighbours
+            path = tmp_path / "bag.db3"
+            path.write_bytes(database.read_bytes())
+            with sqlite3.connect(path) as edited:
+                edited.execute(f"DELETE FROM messages WHERE id NOT IN ({','.join(str(k + 1) for k in keep)})")
+                edited.execute("UPDATE messages SET id = -id * ?", (far,))
+                edited.execute("UPDATE messages SET id = -id")
+            edited.close()
+            source = Rosbag2Source(path)
+            assert messages_of(source) == [EVERY2[k] for k in keep]
+            assert not source.damage
+            assert source.survey()["/note"].frames == len(keep)
+
+
 def test_metadata_counts_the_messages_that_a_cut_took(database, tmp_path):
     database = database.read_bytes()
     (tmp_path / "metadata.yaml").write_text(

@@ -17,7 +17,8 @@ from trainload.importers.source import Damage
 MAGIC = b"SQLite format 3\0"
 UNREADABLE = (sqlite3.Error, UnicodeDecodeError)  # the latter where the error text itself quotes damaged bytes
 _LAST_ID = (1 << 63) - 1
-_MAX_GAP = 1000  # between the ids of neighbours
+_MAX_GAP = 1000  # between the ids of neighbours, unless rows were deleted from the bag
+_RUN = 20  # rows after a larger gap that prove it
 _ROWS = "SELECT id, {} FROM messages WHERE id >= ? ORDER BY id"
 
 
@@ -72,6 +73,7 @@ class BagDatabase:
                     else:
                         yield from order.sound(row)
                 yield from order.rest()
+                self.damaged = self.damaged or order.refused
                 return
             except UNREADABLE as error:
                 self.damaged = True
@@ -140,30 +142,35 @@ class BagDatabase:
 
 
 class _Order:
-    """Passes on rows whose ids are in order: ids in a damaged page are anything. Counts the ids that are missing there.
+    """Passes on rows whose ids go up: ids in a damaged page are anything. Counts the ids that are missing there.
 
-    next_id: what the next row should have.
+    next_id: what the next row should have. refused: True where a row was left out.
     """
 
     def __init__(self, name: str, damage: Damage) -> None:
         self.next_id = 1
+        self.refused = False
         self._name = name
         self._damage = damage
-        self._held: Any = None  # not the next one; sound if the row after it is near it
+        self._held: Any = None  # not the next one; sound if the row after it has a larger id
         self._doubted = False  # True: ids that are missing before the next sound row are lost
+        self._before_jump = 1  # the next_id to go back to ...
+        self._since_jump = _RUN  # ... while fewer rows than these followed a jump
 
     @property
     def calm(self) -> bool:
-        """True where no row is held, and none missing is lost."""
-        return self._held is None and not self._doubted
+        """True where the next row is expected and nothing is in doubt."""
+        return self._held is None and not self._doubted and self._since_jump >= _RUN
 
     def sound(self, row: Any) -> Iterator[Any]:
         """`row`, or the one that was held and it, or neither."""
         if self._held is not None:
-            if 0 < row[0] - self._held[0] <= _MAX_GAP:
+            if row[0] > self._held[0]:
                 yield from self.rest()
             else:
                 self._refuse(self._held)
+        if row[0] < self.next_id and self._since_jump < _RUN:
+            self.next_id, self._since_jump = self._before_jump, _RUN  # the jump was two damaged ids
         if row[0] < self.next_id:
             self._refuse(row)
         elif row[0] == self.next_id:
@@ -183,6 +190,9 @@ class _Order:
         self._doubted = True
 
     def _passed(self, row: Any) -> Any:
+        if row[0] - self.next_id > _MAX_GAP:
+            self._before_jump, self._since_jump = self.next_id, 0
+        self._since_jump += 1
         if self._doubted:
             self._damage.frames += row[0] - self.next_id
         self.next_id, self._held, self._doubted = row[0] + 1, None, False
@@ -190,7 +200,7 @@ class _Order:
 
     def _refuse(self, row: Any) -> None:
         self._damage.add(f"{self._name}: message {row[0]:,} where {self.next_id:,} is due: a damaged page")
-        self._held, self._doubted = None, True
+        self._held, self._doubted, self.refused = None, True, True
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar
@@ -14,7 +15,7 @@ from trainload.importers.topics import TopicStreams
 ZSTD_SUFFIX = ".zstd"
 
 
-class LogSource:
+class LogSource(ABC):
     """The files of one log, and what is kept while they are read; a format adds `survey` and `_read`.
 
     clocks, times: see TopicStreams. scratch: the folder for what a compressed file unpacks to. packed_messages: True
@@ -61,8 +62,9 @@ class LogSource:
         """Bytes of the files."""
         return self._before + self._place(), sum(self._sizes)
 
+    @abstractmethod
     def _read(self, topics: TopicStreams) -> Iterator[SourceStream | SourceFrame]:
-        raise NotImplementedError
+        """Every message of the files, through `topics`."""
 
     def _place(self) -> int:
         return 0
