@@ -25,11 +25,12 @@ class Side(ABC):
     """One contender over one file. Counts are bytes of payload, so that nobody can skip work."""
 
     name: str
+    file: str | None = None  # the side whose file this one reads: where pages lie in the cache makes half as much again
     codecs: tuple[str, ...] = ("none", "lz4", "zstd")
     has_windows = True  # of all five streams
 
     def __init__(self, folder: Path, codec: str) -> None:
-        self.path = folder / f"{self.name.replace(' ', '_')}.{codec}"
+        self.path = folder / f"{(self.file or self.name).replace(' ', '_')}.{codec}"
         self.codec = codec
 
     @abstractmethod
@@ -79,6 +80,7 @@ class Trainload(Side):
 
 class TrainloadUnchecked(Trainload):
     name = "trainload verify=none"
+    file = "trainload"
     verify = "none"
 
 
@@ -86,6 +88,7 @@ class TrainloadAlone(Trainload):
     """On the caller's thread alone."""
 
     name = "trainload helpers=0"
+    file = "trainload"
     helpers = 0
 
 
@@ -102,6 +105,7 @@ class Bare(Trainload):
     """The same file by os.pread: the stored bytes of the frame, the window's extent, the file in 8 MB reads."""
 
     name = "bare"
+    file = "trainload"
 
     def open(self) -> None:
         super().open()
