@@ -6,7 +6,7 @@ namespace trainload {
 namespace {
 
 constexpr std::size_t kPictureBytes = 96;  // of the map, for each picture
-constexpr std::size_t kWords = 32;         // of the data that go into a fingerprint
+constexpr std::size_t kWords = 8;          // of the data that go into a fingerprint
 
 std::size_t bytes_of(std::size_t points) {
     return points * sizeof(EntryPoint) + kPictureBytes;

@@ -1,6 +1,7 @@
 #include "core/huffman_table.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace trainload {
 
@@ -47,24 +48,24 @@ bool DcTable::build(const JHUFF_TBL& source) {
 
 AcTable::Entry AcTable::single(int length, int symbol) {
     const int run = symbol >> 4, size = symbol & 15;
-    if (size > 10) return kNothing;
-    const bool ends = size == 0 && run != 15;
-    return {static_cast<std::uint8_t>(length + size), 0, 0, static_cast<std::uint8_t>(ends ? kEndOfBlock : run), 0,
-            static_cast<std::uint8_t>(size),          0};
+    if (size > 10) return {0, 0, kUnknown, 0, 0, 0};
+    const int place = size == 0 && run != 15 ? kEndOfBlock : run;
+    return {static_cast<std::uint8_t>(length + size),   0, static_cast<std::uint8_t>(place), 0, 0,
+            static_cast<std::uint16_t>((1 << size) - 1)};
 }
 
 bool AcTable::build(const JHUFF_TBL& source) {
     if (is(source)) return true;
     if (!take(source)) return false;
     std::array<Entry, 1 << kLookBits> singles;
-    singles.fill({});
+    singles.fill({0, 0, kUnknown, 0, 0, 0});
     each_code(kLookBits, [&](unsigned first, unsigned count, int length, int symbol) {
         std::fill_n(singles.begin() + first, count, single(length, symbol));
     });
     entries_ = singles;
-    each_code(kLookBits, [&](unsigned first, unsigned count, int length, int symbol) {
-        const Entry entry = single(length, symbol);
-        if (entry.place < 64 && entry.length < kLookBits) add_pairs(singles, first, count);
+    each_code(kLookBits, [&](unsigned first, unsigned count, int, int) {
+        const Entry entry = singles[first];
+        if (entry.place < kUnknown && entry.length < kLookBits) add_pairs(singles, first, count);
     });
     return true;
 }
@@ -74,12 +75,12 @@ void AcTable::add_pairs(const std::array<Entry, 1 << kLookBits>& singles, unsign
     const Entry one = singles[first];
     const int rest = kLookBits - one.length;  // bits of a look after the coefficient
     for (unsigned at = first; at < first + count; at += 1U << rest) {
-        const int value = extended(std::uint64_t{at} << (64 - kLookBits + one.length - one.size), one.size);
+        const int value = extended_low(at >> rest, one.mask);
         for (unsigned tail = 0; tail < 1U << rest; ++tail) {
             Entry second = singles[tail << one.length];
-            if (second.length == 0 || second.length - second.size > rest) continue;
+            const int code_length = second.length - std::popcount(second.mask);
+            if (second.place == kUnknown || code_length > rest) continue;
             second.length = static_cast<std::uint8_t>(second.length + one.length);
-            second.first_length = one.length;
             second.first_place = one.place;
             second.place = static_cast<std::uint8_t>(second.place + one.place + 1);
             second.first_value = static_cast<std::int16_t>(value);

@@ -68,21 +68,19 @@ class AcTable : public HuffmanCodes {
     // What a look tells: a first coefficient (not always there), whole with its value, then a second one, of which only
     // the code lies in the look, or the end of the block. Places count from where the block stands.
     struct Entry {
-        std::uint8_t length;        // bits of all that; 0: the code is longer than a look, or none
-        std::uint8_t first_length;  // bits of the first; 0: there is none
+        std::uint8_t length;  // bits of all that
         std::uint8_t first_place;
-        std::uint8_t place;  // of the second; kEndOfBlock and more: there is none and the block ends
-        std::int16_t first_value;
-        std::uint8_t size;  // of the second: its value is the last `size` of the `length` bits
+        std::uint8_t place;  // of the second; kEndOfBlock and more: the block ends; kUnknown: this entry tells nothing
         std::uint8_t unused;
+        std::int16_t first_value;  // 0 where there is no first
+        std::uint16_t mask;        // of the bits of the second's value, the last of the `length` bits
     };
-    static constexpr int kEndOfBlock = 128;
-    static const Entry kNothing;  // what cannot be: stands beyond the end of every block
+    static constexpr int kUnknown = 64, kEndOfBlock = 128;
 
     bool build(const JHUFF_TBL& source);
-    Entry look(std::uint64_t bits) const { return entries_[bits >> (64 - kLookBits)]; }
+    const Entry& look(std::uint64_t bits) const { return entries_[bits >> (64 - kLookBits)]; }
 
-    // The entry of a symbol alone; kNothing for a coefficient that pictures of 8 bits cannot have.
+    // The entry of a symbol alone; kUnknown for a coefficient that pictures of 8 bits cannot have.
     static Entry single(int length, int symbol);
 
   private:
@@ -91,13 +89,17 @@ class AcTable : public HuffmanCodes {
     std::array<Entry, 1 << kLookBits> entries_;
 };
 
-inline constexpr AcTable::Entry AcTable::kNothing{1, 0, 0, 64, 0, 0, 0};
-
 // The value that the `size` bits at the top stand for (T.81 F.2.2.1, EXTEND); 0 where there are none.
 inline int extended(std::uint64_t bits, int size) {
     const auto value = static_cast<std::int32_t>(bits >> 1 >> (63 - size));
     const auto negative = static_cast<std::int32_t>(static_cast<std::int64_t>(~bits) >> 63);
     return value + (negative & (1 - (1 << size)));
+}
+
+// The same for the lowest bits, those of the mask.
+inline int extended_low(std::uint64_t bits, unsigned mask) {
+    const auto value = static_cast<unsigned>(bits) & mask;
+    return static_cast<int>(value - (2 * value <= mask ? mask : 0));
 }
 
 }  // namespace trainload

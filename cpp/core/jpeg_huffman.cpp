@@ -215,34 +215,33 @@ inline bool HuffmanDecoder::decode_block(BitReader& reader, const Block& block, 
 // block has ended; more: there is something wrong.
 template <bool stores>
 inline int HuffmanDecoder::take_coefficients(BitReader& reader, const AcTable& table, int place, JCOEF* out) {
-    AcTable::Entry entry = table.look(reader.bits);
-    if (entry.length == 0) [[unlikely]]
-        entry = look_longer(reader, table);
-    const std::uint64_t bits = reader.bits;
-    reader.take(entry.length);
+    const AcTable::Entry& entry = table.look(reader.bits);
     const int first = place + entry.first_place, second = place + entry.place;
     if (stores) out[kNaturalOrder[first]] = entry.first_value;  // 0 if there is no first: the second stands there, or 0
     if (second >= 64) [[unlikely]] {
-        if (first >= 63 && entry.first_length != 0) {
-            if (first > 63) return 65;
-            // The block ends with the first; the rest belongs to the next block.
-            reader.bits = bits << entry.first_length;
-            reader.count += entry.length - entry.first_length;
-            return 64;
-        }
-        return entry.place >= AcTable::kEndOfBlock ? 64 : 65;
+        if (entry.place < AcTable::kEndOfBlock || first >= 63) return take_alone<stores>(reader, table, place, out);
+        reader.take(entry.length);
+        return 64;
     }
     if (stores)
-        out[kNaturalOrder[second]] = static_cast<JCOEF>(extended(bits << (entry.length - entry.size), entry.size));
+        out[kNaturalOrder[second]] = static_cast<JCOEF>(extended_low(std::rotl(reader.bits, entry.length), entry.mask));
+    reader.take(entry.length);
     return second + 1;
 }
 
-// A code that is longer than a look, or none.
-AcTable::Entry HuffmanDecoder::look_longer(BitReader& reader, const AcTable& table) {
+// The same for one symbol, by its code: where that is longer than a look, or the block ends with its last coefficient.
+template <bool stores>
+inline int HuffmanDecoder::take_alone(BitReader& reader, const AcTable& table, int place, JCOEF* out) {
     reader.refill();
-    int symbol, length = AcTable::kLookBits;
-    if (!table.find_longer(reader.bits, symbol, length)) return AcTable::kNothing;
-    return AcTable::single(length, symbol);
+    int symbol, length = 0;
+    if (!table.find_longer(reader.bits, symbol, length)) return 65;
+    const AcTable::Entry entry = AcTable::single(length, symbol);
+    const int value = extended_low(std::rotl(reader.bits, entry.length), entry.mask);
+    reader.take(entry.length);
+    if (entry.place >= AcTable::kEndOfBlock) return 64;
+    if (place + entry.place >= 64) return 65;
+    if (stores) out[kNaturalOrder[place + entry.place]] = static_cast<JCOEF>(value);
+    return place + entry.place + 1;
 }
 
 }  // namespace trainload

@@ -58,7 +58,8 @@ class HuffmanDecoder {
     static bool decode_block(BitReader& reader, const Block& block, int& last_dc, JCOEF* out);
     template <bool stores>
     static int take_coefficients(BitReader& reader, const AcTable& table, int place, JCOEF* out);
-    static AcTable::Entry look_longer(BitReader& reader, const AcTable& table);
+    template <bool stores>
+    static int take_alone(BitReader& reader, const AcTable& table, int place, JCOEF* out);
 
     static boolean decode_mcu(j_decompress_ptr decoder, JBLOCKROW* blocks);
     [[noreturn]] void give_up(j_decompress_ptr decoder);
