@@ -3,7 +3,8 @@
 usage: core_decode.py FOLDER [--threads N] [--seconds S] [--pictures N] [--json FILE]
 
 FOLDER holds JPEGs at any depth. They are measured as they are (LV0) and shrunk as level 3 packs them (short side 400,
-long side cut to 600, quality 80), without restart markers, with one per MCU row, and with one every few MCUs.
+long side cut to 600, quality 80), without restart markers, with one per MCU row, and with one every few MCUs; each the
+first time (a first epoch) and with the entry points that four other epochs have left (a later one).
 RandomResizedCrop 224 and a flip; the crops differ from round to round and are the same for every line.
 """
 
@@ -16,6 +17,7 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,7 @@ from trainload import _core
 OPS = [("random_resized_crop", 0, [224, 224, 0.08, 1.0, 3 / 4, 4 / 3]), ("horizontal_flip", 1, [0.5])]
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 SLICE = 16
+EPOCHS = 4  # that the rounds repeat; entry points come from as many others
 
 
 def level3(encoded: bytes, **restart: int) -> bytes:
@@ -57,27 +60,29 @@ class Corpus:
         return self.arena, self.offsets[part], self.sizes[part], self.ids[part]
 
 
-def steps(dct_scale: str) -> dict[str, Callable[[Any, Corpus, int, int, Any], None]]:
+def steps(
+    dct_scale: str, store: _core.EntryPointStore | None
+) -> dict[str, Callable[[Any, Corpus, int, int, Any], None]]:
     """Each measured line: a function of (scratch, corpus, first picture, epoch, buffers of the thread)."""
     pixels = _core.Pipeline(OPS, 224, 224, "uint8", "NHWC", [], [], dct_scale)
     floats = _core.Pipeline(OPS, 224, 224, "float32", "NCHW", MEAN, STD, dct_scale)
 
     def decode(scratch: Any, corpus: Corpus, first: int, epoch: int, buffers: Any) -> None:
         part = corpus.slice(first)
-        pixels.run_decode_only(scratch, *part, 0, epoch, buffers["codes"][: len(part[3])])
+        pixels.run_decode_only(scratch, *part, 0, epoch, buffers["codes"][: len(part[3])], store)
 
-    def whole(pipeline: Any, name: str) -> Callable[[Any, Corpus, int, int, Any], None]:
+    def whole(pipeline: Any, name: str) -> Step:
         def run(scratch: Any, corpus: Corpus, first: int, epoch: int, buffers: Any) -> None:
             part = corpus.slice(first)
             count = len(part[3])
-            pipeline.run(scratch, *part, 0, epoch, buffers[name][:count], buffers["codes"][:count])
+            pipeline.run(scratch, *part, 0, epoch, buffers[name][:count], buffers["codes"][:count], store)
 
         return run
 
     return {"decode": decode, "decode + resample": whole(pixels, "pixels"), "+ normalise": whole(floats, "floats")}
 
 
-def measure(step: Callable[..., None], corpus: Corpus, threads: int, seconds: float) -> dict[str, float]:
+def measure(step: Step, corpus: Corpus, threads: int, seconds: float) -> dict[str, float]:
     """Best round and mean CPU time of whole rounds over the corpus, one scratch per thread."""
 
     def new_buffers() -> dict[str, Any]:
@@ -96,10 +101,11 @@ def measure(step: Callable[..., None], corpus: Corpus, threads: int, seconds: fl
 
     best, cpu, rounds, began = float("inf"), 0.0, 0, time.perf_counter()
     with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(work, range(threads), [0] * threads))
+        for epoch in range(EPOCHS, 2 * EPOCHS):
+            list(pool.map(work, range(threads), [epoch] * threads))
         while rounds < 2 or time.perf_counter() - began < seconds:
             start, cpu_start = time.perf_counter(), time.process_time()
-            list(pool.map(work, range(threads), [rounds % 4] * threads))
+            list(pool.map(work, range(threads), [rounds % EPOCHS] * threads))
             best = min(best, time.perf_counter() - start)
             cpu += time.process_time() - cpu_start
             rounds += 1
@@ -125,10 +131,12 @@ def main() -> None:
     }
     rows = []
     for name, corpus in corpora.items():
-        for dct_scale in ("off", "auto"):
-            for step_name, step in steps(dct_scale).items():
+        for epoch, dct_scale in product(("first", "later"), ("off", "auto")):
+            store = _core.EntryPointStore(len(corpus.arena) // 12) if epoch == "later" else None
+            for step_name, step in steps(dct_scale, store).items():
                 result = measure(step, corpus, options.threads, options.seconds)
-                row = {"data": name, "kb": round(float(corpus.sizes.mean()) / 1000, 1), "dct_scale": dct_scale}
+                kb = round(float(corpus.sizes.mean()) / 1000, 1)
+                row = {"data": name, "kb": kb, "epoch": epoch, "dct_scale": dct_scale}
                 rows.append({**row, "step": step_name, **result})
                 print(*rows[-1].values(), sep="\t", flush=True)
     if options.json:
