@@ -60,9 +60,10 @@ class Corpus:
         return self.arena, self.offsets[part], self.sizes[part], self.ids[part]
 
 
-def steps(
-    dct_scale: str, store: _core.EntryPointStore | None
-) -> dict[str, Callable[[Any, Corpus, int, int, Any], None]]:
+Step = Callable[[Any, Corpus, int, int, Any], None]
+
+
+def steps(dct_scale: str, store: _core.EntryPointStore | None) -> dict[str, Step]:
     """Each measured line: a function of (scratch, corpus, first picture, epoch, buffers of the thread)."""
     pixels = _core.Pipeline(OPS, 224, 224, "uint8", "NHWC", [], [], dct_scale)
     floats = _core.Pipeline(OPS, 224, 224, "float32", "NCHW", MEAN, STD, dct_scale)

@@ -24,7 +24,7 @@ enum class Verdict : std::int32_t {
 // blue, anything), readable for 64 bytes beyond its end.
 class RowSink {
   public:
-    static constexpr int kMaxRows = 16;
+    static constexpr int kMaxRows = 4;  // at a time, so that they still lie in the first-level cache
     virtual void rows(const std::uint8_t* const* rows, int first, int count) = 0;
 
   protected:
