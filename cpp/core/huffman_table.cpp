@@ -48,9 +48,9 @@ bool DcTable::build(const JHUFF_TBL& source) {
 
 AcTable::Entry AcTable::single(int length, int symbol) {
     const int run = symbol >> 4, size = symbol & 15;
-    if (size > 10) return {0, 0, kUnknown, 0, 0, 0};
+    if (size > 10) return {0, 0, kImpossible, 0, 0};
     const int place = size == 0 && run != 15 ? kEndOfBlock : run;
-    return {static_cast<std::uint8_t>(length + size),   0, static_cast<std::uint8_t>(place), 0, 0,
+    return {static_cast<std::uint8_t>(length + size), 0, static_cast<std::uint8_t>(place), 0,
             static_cast<std::uint16_t>((1 << size) - 1)};
 }
 
@@ -58,14 +58,14 @@ bool AcTable::build(const JHUFF_TBL& source) {
     if (is(source)) return true;
     if (!take(source)) return false;
     std::array<Entry, 1 << kLookBits> singles;
-    singles.fill({0, 0, kUnknown, 0, 0, 0});
+    singles.fill({0, 0, kLonger, 0, 0});
     each_code(kLookBits, [&](unsigned first, unsigned count, int length, int symbol) {
         std::fill_n(singles.begin() + first, count, single(length, symbol));
     });
     entries_ = singles;
     each_code(kLookBits, [&](unsigned first, unsigned count, int, int) {
         const Entry entry = singles[first];
-        if (entry.place < kUnknown && entry.length < kLookBits) add_pairs(singles, first, count);
+        if (entry.place < kLonger && entry.length < kLookBits) add_pairs(singles, first, count);
     });
     return true;
 }
@@ -79,7 +79,7 @@ void AcTable::add_pairs(const std::array<Entry, 1 << kLookBits>& singles, unsign
         for (unsigned tail = 0; tail < 1U << rest; ++tail) {
             Entry second = singles[tail << one.length];
             const int code_length = second.length - std::popcount(second.mask);
-            if (second.place == kUnknown || code_length > rest) continue;
+            if (second.place == kLonger || second.place == kImpossible || code_length > rest) continue;
             second.length = static_cast<std::uint8_t>(second.length + one.length);
             second.first_place = one.place;
             second.place = static_cast<std::uint8_t>(second.place + one.place + 1);

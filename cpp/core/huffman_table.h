@@ -70,17 +70,16 @@ class AcTable : public HuffmanCodes {
     struct Entry {
         std::uint8_t length;  // bits of all that
         std::uint8_t first_place;
-        std::uint8_t place;  // of the second; kEndOfBlock and more: the block ends; kUnknown: this entry tells nothing
-        std::uint8_t unused;
+        std::uint8_t place;  // of the second; kLonger, kImpossible: this entry tells nothing; kEndOfBlock and more
         std::int16_t first_value;  // 0 where there is no first
         std::uint16_t mask;        // of the bits of the second's value, the last of the `length` bits
     };
-    static constexpr int kUnknown = 64, kEndOfBlock = 128;
+    static constexpr int kLonger = 64, kImpossible = 65, kEndOfBlock = 128;
 
     bool build(const JHUFF_TBL& source);
     const Entry& look(std::uint64_t bits) const { return entries_[bits >> (64 - kLookBits)]; }
 
-    // The entry of a symbol alone; kUnknown for a coefficient that pictures of 8 bits cannot have.
+    // The entry of a symbol alone; kImpossible: a coefficient that pictures of 8 bits cannot have.
     static Entry single(int length, int symbol);
 
   private:

@@ -219,7 +219,8 @@ inline int HuffmanDecoder::take_coefficients(BitReader& reader, const AcTable& t
     const int first = place + entry.first_place, second = place + entry.place;
     if (stores) out[kNaturalOrder[first]] = entry.first_value;  // 0 if there is no first: the second stands there, or 0
     if (second >= 64) [[unlikely]] {
-        if (entry.place < AcTable::kEndOfBlock || first >= 63) return take_alone<stores>(reader, table, place, out);
+        if (entry.place < AcTable::kEndOfBlock || first >= 63)
+            return take_alone<stores>(reader, table, place, out, entry.place == AcTable::kLonger);
         reader.take(entry.length);
         return 64;
     }
@@ -231,9 +232,9 @@ inline int HuffmanDecoder::take_coefficients(BitReader& reader, const AcTable& t
 
 // The same for one symbol, by its code: where that is longer than a look, or the block ends with its last coefficient.
 template <bool stores>
-inline int HuffmanDecoder::take_alone(BitReader& reader, const AcTable& table, int place, JCOEF* out) {
+inline int HuffmanDecoder::take_alone(BitReader& reader, const AcTable& table, int place, JCOEF* out, bool is_longer) {
     reader.refill();
-    int symbol, length = 0;
+    int symbol, length = is_longer ? AcTable::kLookBits : 0;
     if (!table.find_longer(reader.bits, symbol, length)) return 65;
     const AcTable::Entry entry = AcTable::single(length, symbol);
     const int value = extended_low(std::rotl(reader.bits, entry.length), entry.mask);

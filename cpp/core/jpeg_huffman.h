@@ -59,7 +59,7 @@ class HuffmanDecoder {
     template <bool stores>
     static int take_coefficients(BitReader& reader, const AcTable& table, int place, JCOEF* out);
     template <bool stores>
-    static int take_alone(BitReader& reader, const AcTable& table, int place, JCOEF* out);
+    static int take_alone(BitReader& reader, const AcTable& table, int place, JCOEF* out, bool is_longer);
 
     static boolean decode_mcu(j_decompress_ptr decoder, JBLOCKROW* blocks);
     [[noreturn]] void give_up(j_decompress_ptr decoder);
