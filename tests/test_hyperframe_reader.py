@@ -8,6 +8,8 @@ import json
 import multiprocessing
 import os
 import pickle
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -357,3 +359,11 @@ def test_a_closed_reader_refuses_and_closes_twice(drive_file: Written) -> None:
     reader.close()
     with pytest.raises(UsageError, match="closed"):
         reader.read("camera", 0)
+
+
+def test_a_reader_that_is_open_when_the_interpreter_ends_ends_in_silence(drive_file: Written) -> None:
+    code = """import sys, trainload as tl, trainload.storage.aligned as kept
+drive = tl.open(sys.argv[1])
+kept.until_modules_go = lambda: drive"""
+    done = subprocess.run([sys.executable, "-c", code, drive_file.path], capture_output=True, text=True, check=True)
+    assert done.stderr == ""

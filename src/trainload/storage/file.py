@@ -104,7 +104,7 @@ class FileSource:
         self.close()
 
     def __del__(self) -> None:
-        if getattr(self, "_fd", -1) >= 0:
+        if getattr(self, "_fd", -1) >= 0 and os is not None:  # modules may go first when the interpreter ends
             self.close()
 
     def __reduce__(self) -> tuple[type[FileSource], tuple[str]]:
