@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainload import UsageError
+from trainload import UsageError, _core
 from trainload.codecs.codec import Codec
 from trainload.codecs.compression import zstd_compress
 from trainload.codecs.payload import decode_payload, encode_payload
@@ -67,6 +67,23 @@ def test_the_shuffle_orders_bytes_by_their_place_in_the_element(data: bytes, siz
     expected = bytes(data[n * size + place] for place in range(size) for n in range(whole)) + data[whole * size :]
     assert shuffle(data, size) == expected
     assert unshuffle(expected, size) == data
+
+
+@given(st.integers(0, 1100), st.integers(1, 70), st.integers(0, 69))
+def test_the_shuffle_is_a_transpose_whatever_the_element(count: int, size: int, rest: int) -> None:
+    data = np.random.default_rng(count).integers(0, 256, count * size + rest % size, dtype=np.uint8)
+    planes = data[: count * size].reshape(count, size).T.tobytes() + data[count * size :].tobytes()
+    assert shuffle(data.tobytes(), size) == planes
+    assert unshuffle(planes, size) == data.tobytes()
+
+
+def test_the_core_shuffles_between_memories_of_one_size_only() -> None:
+    for move in (_core.shuffle, _core.unshuffle):
+        for sizes in ((8, 7, 4), (8, 8, 0), (0, 1, 4)):
+            with pytest.raises(ValueError, match="one size"):
+                move(bytes(sizes[0]), bytearray(sizes[1]), sizes[2])
+        with pytest.raises(TypeError):
+            move(bytes(8), bytes(8), 4)  # not writable
 
 
 def test_hc_and_fast_lz4_are_one_codec_to_a_reader() -> None:

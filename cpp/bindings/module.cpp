@@ -7,11 +7,13 @@ void bind_philox(nb::module_& module);
 void bind_decode(nb::module_& module);
 void bind_pipeline(nb::module_& module);
 void bind_pixel_ops(nb::module_& module);
+void bind_shuffle(nb::module_& module);
 
 NB_MODULE(_core, module) {
-    module.doc() = "JPEG region decode, resample, normalise: no I/O, no threads, no Python objects held.";
+    module.doc() = "JPEG region decode, resample, normalise; byte shuffle: no I/O, no threads, no Python objects held.";
     bind_decode(module);
     bind_philox(module);
     bind_pipeline(module);
     bind_pixel_ops(module);
+    bind_shuffle(module);
 }

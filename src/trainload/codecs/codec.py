@@ -25,5 +25,5 @@ class Codec:
     levels: range
     default_level: int
     long_bytes: int
-    encode: Callable[[bytes, int], bytes]
+    encode: Callable[[bytes | memoryview, int], bytes]
     decode: Callable[[bytes | memoryview, int], bytes]

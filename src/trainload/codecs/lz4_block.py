@@ -15,17 +15,17 @@ _LONG_BYTES = 512 << 10
 _MAX_INPUT_BYTES = 0x7E000000
 
 
-def _encode_fast(data: bytes, level: int) -> bytes:
+def _encode_fast(data: bytes | memoryview, level: int) -> bytes:
     return _encode(data, mode="fast", acceleration=level)
 
 
-def _encode_high(data: bytes, level: int) -> bytes:
+def _encode_high(data: bytes | memoryview, level: int) -> bytes:
     return _encode(data, mode="high_compression", compression=level)
 
 
-def _encode(data: bytes, **options: str | int) -> bytes:
+def _encode(data: bytes | memoryview, **options: str | int) -> bytes:
     if len(data) > _MAX_INPUT_BYTES:
-        return data  # LZ4 takes no more; what did not shrink is stored as it is
+        return bytes(data)  # LZ4 takes no more; what did not shrink is stored as it is
     return bytes(lz4.block.compress(data, store_size=True, **options))  # puts the u32 before the block
 
 

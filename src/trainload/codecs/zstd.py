@@ -19,7 +19,7 @@ _AT_ONCE_BYTES = 64 << 20  # up to here a stated size may be allocated before it
 _contexts = threading.local()  # a compressor serves one thread at a time
 
 
-def _encode(data: bytes, level: int) -> bytes:
+def _encode(data: bytes | memoryview, level: int) -> bytes:
     if sys.version_info >= (3, 14):
         return zstd.compress(data, level)
     return bytes(_encoder(level).compress(data))
