@@ -17,7 +17,7 @@ class Codec:
     levels: what `encode` takes. encode(data, level) gives the stored bytes, from which decode(stored, limit) gives the
     data back: at most `limit` bytes, or a ValueError; memory must follow the real output or the stored size, never a
     stated size alone. Both are called from many threads at once and let go of the GIL while they work.
-    long_bytes: stored bytes from which decoding takes long enough (0.15 ms) to be worth handing to another thread.
+    long_bytes: stored bytes from which decoding takes long enough to be worth handing to another thread.
     """
 
     id: int

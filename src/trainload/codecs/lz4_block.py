@@ -11,7 +11,7 @@ from trainload.formats.hyperframe import CODEC_LZ4
 
 _SIZE = struct.Struct("<I")
 _MOST_PER_BYTE = 255  # a block cannot say more: one byte of a match length stands for 255 bytes
-_LONG_BYTES = 512 << 10
+_LONG_BYTES = 4 << 20
 _MAX_INPUT_BYTES = 0x7E000000
 
 
