@@ -7,6 +7,7 @@ is, window.py; one file of a recording, hyperframe_file.py.
 from __future__ import annotations
 
 import os
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
 from types import TracebackType
@@ -214,9 +215,18 @@ class HyperframeReader:
 
         `decode=True` also sets `frame.decoded`: pictures are decoded, delta streams from their last key frame on.
         """
-        frames = self._stream(stream)
-        position = frames.after(time_ns)
-        return self._read(frames, position, True) if decode or position is None else self._read_one(frames, position)
+        # What after() and _read_one() do, without the calls: they would cost a tenth of what a checked pread takes.
+        frames = self._opened.get(stream)
+        if frames is None:
+            frames = self._stream(stream)
+        position = bisect_left(frames.times, time_ns)
+        if position == len(frames.times):
+            return None
+        if decode:
+            return self._read(frames, position, True)
+        entry = frames.entry(position)
+        file = self.files[0 if frames.parts is None else frames.parts[position]]
+        return open_frame(entry, file.read(entry[4], entry[5]), frames.info, file)
 
     def read_before(self, stream: Stream, time_ns: int, *, decode: bool = False) -> Frame | None:
         """The last frame at or before `time_ns`, None where there is none."""

@@ -26,10 +26,11 @@ class StreamFrames:
     """One stream over all files of a recording; position 0 is its earliest frame.
 
     info: what the stream table says of it. entries: its index entries by time; equal times keep the order of the index.
-    timestamps: int64[n]. parts: which file each frame lies in, int32[n], or None where there is one file.
+    timestamps: int64[n]; times: the same as a memoryview. parts: which file each frame lies in, int32[n], or None where
+    there is one file.
     """
 
-    __slots__ = ("_order", "_records", "_times", "entries", "info", "parts", "timestamps")
+    __slots__ = ("_order", "_records", "entries", "info", "parts", "times", "timestamps")
 
     def __init__(self, info: StreamInfo, entries: Sequence[Index]) -> None:
         """`entries`: for each file the stream's part of its index, sorted by time."""
@@ -44,7 +45,7 @@ class StreamFrames:
             order = np.argsort(times, kind="stable")
             self._order, self.entries, times, self.parts = order, self.entries[order], times[order], self.parts[order]
         self.timestamps = times
-        self._times = times.data  # bisect looks at single times of a memoryview faster than numpy at one of its own
+        self.times = times.data  # bisect looks at single times of a memoryview faster than numpy at one of its own
         self._records = np.ascontiguousarray(self.entries).view(np.uint8).data
 
     def __len__(self) -> int:
@@ -61,31 +62,31 @@ class StreamFrames:
 
     def after(self, time_ns: int) -> int | None:
         """The position of the first frame at or after `time_ns`, None where there is none."""
-        found = bisect_left(self._times, time_ns)
-        return found if found < len(self._times) else None
+        found = bisect_left(self.times, time_ns)
+        return found if found < len(self.times) else None
 
     def before(self, time_ns: int) -> int | None:
         """The position of the last frame at or before `time_ns`, None where there is none."""
-        found = bisect_right(self._times, time_ns) - 1
+        found = bisect_right(self.times, time_ns) - 1
         return found if found >= 0 else None
 
     def at(self, time_ns: int) -> int | None:
         """The position of the first frame of exactly `time_ns`, None where there is none."""
         found = self.after(time_ns)
-        return found if found is not None and self._times[found] == time_ns else None
+        return found if found is not None and self.times[found] == time_ns else None
 
     def nearest(self, time_ns: int) -> int | None:
         """The position of the frame closest to `time_ns`, the earlier of two equally close; None where none is."""
         found = self.after(time_ns)
         if found is None:
-            return self.at(self._times[-1]) if len(self._times) else None
-        if found and time_ns - self._times[found - 1] <= self._times[found] - time_ns:
-            return self.at(self._times[found - 1])
+            return self.at(self.times[-1]) if len(self.times) else None
+        if found and time_ns - self.times[found - 1] <= self.times[found] - time_ns:
+            return self.at(self.times[found - 1])
         return found
 
     def between(self, start_ns: int, end_ns: int) -> tuple[int, int]:
         """The positions [first, last) of the frames with start_ns <= time < end_ns."""
-        first, last = bisect_left(self._times, start_ns), bisect_left(self._times, end_ns)
+        first, last = bisect_left(self.times, start_ns), bisect_left(self.times, end_ns)
         return first, max(first, last)
 
     def key_frame(self, position: int) -> int | None:
