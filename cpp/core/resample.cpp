@@ -31,7 +31,11 @@ void AxisFilter::build(const Axis& axis, int tap_step) {
     low.assign(static_cast<std::size_t>(outputs) * taps, 0);
     for (int i = 0; i < outputs; ++i) {
         const double center = origin + (axis.window_first + i + 0.5) * scale;
-        weigh(start[i], counts_[i], center, support, axis.mirrored ? outputs - 1 - i : i);
+        // Taps of no weight stand on inputs that are there, before the others, not beyond the end: but for 3 of them.
+        const int moved = copies ? start[i] : std::max(first, std::min(start[i], end - taps));
+        const std::size_t place = static_cast<std::size_t>(axis.mirrored ? outputs - 1 - i : i);
+        weigh(start[i], counts_[i], center, support, place * taps + static_cast<std::size_t>(start[i] - moved));
+        start[i] = moved;
     }
     if (axis.mirrored) std::ranges::reverse(start);
     for (std::int32_t& position : start) position -= first;
@@ -39,8 +43,8 @@ void AxisFilter::build(const Axis& axis, int tap_step) {
     end += axis.reach_first;
 }
 
-// The weights of `count` inputs from `from` on, for the output at `place`.
-void AxisFilter::weigh(int from, int count, double center, double support, int place) {
+// The weights of `count` inputs from `from` on; the first goes to `at`.
+void AxisFilter::weigh(int from, int count, double center, double support, std::size_t at) {
     const double inverse = 1.0 / support;
     double sum = 0.0;
     for (int t = 0; t < count; ++t) {
@@ -48,7 +52,6 @@ void AxisFilter::weigh(int from, int count, double center, double support, int p
         exact_[t] = distance < 1.0 ? 1.0 - distance : 0.0;
         sum += exact_[t];
     }
-    const std::size_t at = static_cast<std::size_t>(place) * taps;
     for (int t = 0; t < count; ++t) {
         const double weight = sum != 0.0 ? exact_[t] / sum : exact_[t];
         const int fixed = static_cast<int>(0.5 + weight * (1 << kWeightBits));

@@ -34,7 +34,7 @@ struct AxisFilter {
     void build(const Axis& axis, int tap_step);
 
   private:
-    void weigh(int from, int count, double center, double support, int place);
+    void weigh(int from, int count, double center, double support, std::size_t at);
 
     std::vector<std::int32_t> counts_;
     std::vector<double> exact_;
