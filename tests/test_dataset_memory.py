@@ -16,6 +16,7 @@ from trainload.datasets.cache import ENTRY_BYTES, FrameCache
 from trainload.datasets.chunks import ChunkMemory, chunk_bounds
 from trainload.datasets.collate import collate
 from trainload.datasets.memory import HUGE_BYTES, SMALL_BYTES, ReusedMemory
+from trainload.errors import FormatError
 from trainload.storage.aligned import aligned_buffer
 from trainload.storage.file import FileSource
 
@@ -60,6 +61,13 @@ def test_chunk_memory_is_used_again_only_when_no_view_of_it_is_left(tmp_path: Pa
         third = read(0)
         assert third.ctypes.data == place
         assert second.tobytes() == path.read_bytes()[1128 : 128 + (2 << 20)]
+
+
+def test_a_stretch_past_the_end_takes_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "bytes").write_bytes(bytes(100))
+    monkeypatch.setattr(ReusedMemory, "take", lambda *_: pytest.fail("memory was taken"))
+    with FileSource(tmp_path / "bytes") as source, pytest.raises(FormatError):
+        ChunkMemory(2).read(source, [(0, 64), (64, 1 << 32)])
 
 
 def test_chunks_cover_all_windows_in_order(tmp_path: Path) -> None:

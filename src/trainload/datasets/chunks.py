@@ -17,7 +17,7 @@ from trainload.formats.hyperframe import ALIGNMENT
 from trainload.reading.hyperframe import HyperframeReader
 from trainload.reading.runs import Stretches
 from trainload.reading.window import Window
-from trainload.storage.source import Source
+from trainload.storage.source import Source, check_stretches
 
 CHUNK_BYTES = 8 << 20  # of windows per read; one larger window is a chunk of its own
 LARGE_BYTES = 1 << 20  # of wanted frames per window: a read of their own is long enough
@@ -146,7 +146,11 @@ class ChunkMemory:
         self._memory = ReusedMemory(kept * chunk_bytes)
 
     def read(self, source: Source, stretches: Stretches) -> list[memoryview]:
-        """The bytes of each stretch at a multiple of 64, all in one buffer: a frame kept is a buffer kept."""
+        """The bytes of each stretch at a multiple of 64, all in one buffer: a frame kept is a buffer kept.
+
+        Raises FormatError for a stretch past the end, before any memory is taken.
+        """
+        check_stretches(source, stretches)
         places = list(accumulate((-(-(end - start) // ALIGNMENT) * ALIGNMENT for start, end in stretches), initial=0))
         whole = self._memory.take(places[-1]).data
         parts = [whole[at : at + end - start] for at, (start, end) in zip(places, stretches)]

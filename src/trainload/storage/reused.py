@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainload.storage.aligned import aligned_buffer
-from trainload.storage.source import Source
+from trainload.storage.source import Source, check_stretches
 
 HUGE_BYTES = 2 << 20  # a huge page, on x86-64 and on ARM with pages of 4 KB
 LEAST_BYTES = 2 * HUGE_BYTES  # of a buffer in huge pages: numpy asks the system for them from here on
@@ -56,9 +56,7 @@ class StepMemory:
 
         Raises FormatError for a stretch past the end, before any memory is taken.
         """
-        for start, end in stretches:
-            if end > source.size:
-                source.read_at(start, end - start)  # says so
+        check_stretches(source, stretches)
         parts = [self.take(end - start) for start, end in stretches]
         for part, (start, _) in zip(parts, stretches):
             source.readinto_at(start, part)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -30,3 +31,10 @@ class Source(Protocol):
 
     def close(self) -> None:
         """Let go of the handle; closing twice is fine."""
+
+
+def check_stretches(source: Source, stretches: Sequence[tuple[int, int]]) -> None:
+    """Raise FormatError for a (start, end) past the end of `source`: to be asked before memory is taken for it."""
+    for start, end in stretches:
+        if end > source.size:
+            source.read_at(start, end - start)  # says so
