@@ -86,7 +86,7 @@ def test_any_picture_decodes_alike_with_and_without(
     y, x = np.mgrid[: size[1], : size[0]]
     plane = 128 + 100 * np.sin(x / 17 + y / 23) + rng.normal(0, 1, x.shape) * noise
     pixels = np.clip(np.stack([plane, plane[::-1], 255 - plane], -1), 0, 255).astype(np.uint8)
-    optimize = optimize and quality < 96  # Pillow's buffer for it is too small for noise in full quality
+    optimize = optimize and noise < 90  # Pillow's buffer for it is too small for strong noise
     encoded = pillow_jpeg(pixels, quality=quality, subsampling=subsampling, optimize=optimize)
     assert_store_changes_nothing(Epochs([encoded]), _core.EntryPointStore(PLENTY), range(6))
 
