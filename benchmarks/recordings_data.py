@@ -96,10 +96,10 @@ def write_hyperframes(path: Path, frames: Iterator[Frame], codec: str, *, packed
             writer.append(frame.stream.name, frame.timestamp_ns, frame.data)
 
 
-def write_mcap(path: Path, frames: Iterator[Frame]) -> None:
-    """MCAP by its own writer: chunks of its default size, uncompressed, one message per frame and IMU sample."""
+def write_mcap(path: Path, frames: Iterator[Frame], codec: str) -> None:
+    """MCAP by its own writer: chunks of its default size, one message per frame and IMU sample."""
     with open(path, "wb") as file:
-        writer = McapWriter(file, compression=CompressionType.NONE)
+        writer = McapWriter(file, compression=CompressionType[codec.upper()])
         writer.start()
         channels = {
             s.name: writer.register_channel(s.name, "raw", writer.register_schema(s.name, "raw", b"")) for s in STREAMS

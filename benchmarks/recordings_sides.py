@@ -23,6 +23,7 @@ from torch.utils.data import DataLoader, Dataset
 import trainload as tl
 from recordings_data import STREAMS, WINDOW_NS
 from trainload.datasets.clip import Clip
+from trainload.reading.hyperframe import HyperframeReader
 from trainload.torch import WindowDataset
 
 BATCH_SIZE = 4
@@ -94,9 +95,10 @@ def pread_checked_one_thread(drive: Path) -> Epoch:
     return pread_checked(drive, workers=1)
 
 
-def loader(drive: Path, workers: int = WORKERS, vary: str = "views") -> Epoch:
+def loader(drive: Path, workers: int = WORKERS, vary: str = "views", verify: str = "frames") -> Epoch:
     """HyperframeLoader: chunks of windows in random order, windows shuffled inside groups; each CRC-32 compared."""
-    batches = tl.HyperframeLoader(tl.WindowDataset(drive), batch_size=BATCH_SIZE, workers=workers, vary=vary)
+    windows = tl.WindowDataset(HyperframeReader(drive, verify=verify))
+    batches = tl.HyperframeLoader(windows, batch_size=BATCH_SIZE, workers=workers, vary=vary)
 
     def epoch(seed: int) -> int:
         batches.set_epoch(seed)
@@ -113,6 +115,11 @@ def loader_one_thread(drive: Path) -> Epoch:
 def loader_stacked(drive: Path) -> Epoch:
     """The same with pictures stacked to one array per stream and batch, which the other sides do not do."""
     return loader(drive, vary="list")
+
+
+def loader_unchecked(drive: Path) -> Epoch:
+    """HyperframeLoader that compares no checksum, like bare preads and mcap."""
+    return loader(drive, verify="none")
 
 
 def frame_wise(drive: Path) -> Epoch:
@@ -205,6 +212,6 @@ SIDES: dict[str, Callable[[Path], Epoch]] = {
     "pread": pread, "pread, fresh memory": pread_kept, "pread + CRC-32, kept memory": pread_checked,
     "pread + CRC-32, one thread": pread_checked_one_thread, "HyperframeLoader": loader,
     "HyperframeLoader, one thread": loader_one_thread, "HyperframeLoader, stacked": loader_stacked,
-    "frame by frame, one thread": frame_wise, "WindowDataset in workers": dataset_in_workers,
-    "mcap in workers": mcap_in_workers,
+    "HyperframeLoader, no checksums": loader_unchecked, "frame by frame, one thread": frame_wise,
+    "WindowDataset in workers": dataset_in_workers, "mcap in workers": mcap_in_workers,
 }  # fmt: skip

@@ -28,12 +28,23 @@ from machine import machine
 from recordings_data import Composite, drop_from_page_cache, write_hyperframes, write_mcap
 from recordings_sides import SIDES
 
-CODECS = ("zstd", "lz4")
+CODECS = ("none", "lz4", "zstd")
 CACHE_SHARE = 0.72  # of all frames as arrays: gives a hit rate of about 60 %
 CLIP_STREAMS = ["lidar", "camera/colour"]
 LOADER, PREAD, MCAP = "HyperframeLoader", "pread", "mcap in workers"
 ONE_THREAD, FRAMES = "HyperframeLoader, one thread", "frame by frame, one thread"
 STACKED, CHECKED = "HyperframeLoader, stacked", "pread + CRC-32, kept memory"
+UNCHECKED = "HyperframeLoader, no checksums"
+RATIOS = (  # key, what it says, of, to, wanted
+    ("loader_to_mcap", "HyperframeLoader to mcap in workers", LOADER, MCAP, "5"),
+    ("loader_to_pread", "HyperframeLoader to pread", LOADER, PREAD, "0.7"),
+    ("unchecked_to_pread", "HyperframeLoader, no checksums, to pread", UNCHECKED, PREAD, ""),
+    ("checked_to_pread", "pread + CRC-32 into kept memory to pread: what is possible", CHECKED, PREAD, ""),
+    ("loader_to_checked", "HyperframeLoader to that", LOADER, CHECKED, ""),
+    ("stacked_to_mcap", "HyperframeLoader, stacked, to mcap in workers", STACKED, MCAP, ""),
+    ("stacked_to_pread", "HyperframeLoader, stacked, to pread", STACKED, PREAD, ""),
+    ("windows_to_frames", "windows to frame by frame", ONE_THREAD, FRAMES, ""),
+)
 
 
 def main() -> None:
@@ -47,39 +58,40 @@ def main() -> None:
     composite = Composite(args.sensors)
     with tempfile.TemporaryDirectory(dir=args.folder) as folder:
         drive = Path(folder) / "drive.hfr"
-        write_hyperframes(drive, composite.frames(args.seconds), "none")
-        write_mcap(drive.with_suffix(".mcap"), composite.frames(args.seconds))
-        reads = [measure(drive, args.rounds, cold=cold) for cold in (False, True)]
-        caches = []
+        reads, compressed, caches = [], [], []
         for codec in CODECS:
             write_hyperframes(drive, composite.frames(args.seconds), codec)
-            caches.append({"codec": codec, **measure_cache(drive, args.rounds)})
+            write_mcap(drive.with_suffix(".mcap"), composite.frames(args.seconds), codec)
+            names = list(SIDES) if codec == "none" else [LOADER, MCAP]
+            found = [measure(drive, names, args.rounds, cold=cold) for cold in (False, True)]
+            if codec == "none":
+                reads = found
+            else:
+                compressed.append({"codec": codec, "reads": found})
+                caches.append({"codec": codec, **measure_cache(drive, args.rounds)})
     report = {"machine": machine(), "load_average": os.getloadavg(), "seconds": args.seconds, "rounds": args.rounds,
-              "reads": reads, "cache": caches}  # fmt: skip
+              "reads": reads, "compressed": compressed, "cache": caches}  # fmt: skip
     args.out.mkdir(parents=True, exist_ok=True)
     (args.out / "recordings_training.json").write_text(json.dumps(report, indent=1) + "\n")
     print(to_markdown(report))
 
 
-def measure(drive: Path, rounds: int, *, cold: bool) -> dict[str, Any]:
-    """MB/s of every side and the ratios that matter."""
-    rates: dict[str, list[float]] = {name: [] for name in SIDES}
+def measure(drive: Path, names: list[str], rounds: int, *, cold: bool) -> dict[str, Any]:
+    """MB/s of payload of the named sides, and the ratios that matter."""
+    rates: dict[str, list[float]] = {name: [] for name in names}
     with ExitStack() as stack:
-        sides = {name: stack.enter_context(_Process(name, drive)) for name in SIDES}
+        sides = {name: stack.enter_context(_Process(name, drive)) for name in names}
         for turn in range(rounds + 1):  # the first one warms up
-            for name in random.Random(turn).sample(list(sides), len(sides)):
+            for name in random.Random(turn).sample(names, len(names)):
                 if cold:
                     drop_from_page_cache(drive.with_suffix(".mcap") if name == MCAP else drive)
                 rate = sides[name].epoch(turn)
                 if turn:
                     rates[name].append(rate)
+    ratios = {key: _ratio(rates, of, to) for key, _, of, to, _ in RATIOS if of in rates and to in rates}
     return {
         "cold": cold, "mb_per_s": {name: round(statistics.median(found)) for name, found in rates.items()},
-        "rounds_mb_per_s": {name: [round(rate) for rate in found] for name, found in rates.items()},
-        "loader_to_mcap": _ratio(rates, LOADER, MCAP), "loader_to_pread": _ratio(rates, LOADER, PREAD),
-        "checked_to_pread": _ratio(rates, CHECKED, PREAD), "loader_to_checked": _ratio(rates, LOADER, CHECKED),
-        "stacked_to_mcap": _ratio(rates, STACKED, MCAP), "stacked_to_pread": _ratio(rates, STACKED, PREAD),
-        "windows_to_frames": _ratio(rates, ONE_THREAD, FRAMES),
+        "rounds_mb_per_s": {name: [round(rate) for rate in found] for name, found in rates.items()}, **ratios,
     }  # fmt: skip
 
 
@@ -154,21 +166,21 @@ def _decoded_bytes(drive: Path) -> int:
 
 
 def to_markdown(report: dict[str, Any]) -> str:
-    """The report as two tables and the ratios."""
+    """The report as tables."""
     warm, cold = report["reads"]
     lines = ["| side | warm MB/s | cold MB/s |", "|---|---:|---:|"]
     lines += [f"| {name} | {warm['mb_per_s'][name]} | {cold['mb_per_s'][name]} |" for name in SIDES]
     lines += ["", "| ratio | wanted | warm | cold |", "|---|---|---:|---:|"]
-    for what, key, wanted in (
-        ("HyperframeLoader to mcap in workers", "loader_to_mcap", "5"),
-        ("HyperframeLoader to pread", "loader_to_pread", "0.7"),
-        ("pread + CRC-32 into kept memory to pread: what is possible", "checked_to_pread", ""),
-        ("HyperframeLoader to that", "loader_to_checked", ""),
-        ("HyperframeLoader, stacked, to mcap in workers", "stacked_to_mcap", ""),
-        ("HyperframeLoader, stacked, to pread", "stacked_to_pread", ""),
-        ("windows to frame by frame", "windows_to_frames", ""),
-    ):
-        lines.append(f"| {what} | {wanted} | {warm[key]} | {cold[key]} |")
+    lines += [f"| {what} | {wanted} | {warm[key]} | {cold[key]} |" for key, what, _, _, wanted in RATIOS]
+    lines += ["", "| compressed, MB/s of arrays | loader warm | mcap warm | ratio | loader cold | mcap cold | ratio |",
+              "|---|---:|---:|---:|---:|---:|---:|"]  # fmt: skip
+    for row in report["compressed"]:
+        cells = [
+            str(cell)
+            for read in row["reads"]
+            for cell in (read["mb_per_s"][LOADER], read["mb_per_s"][MCAP], read["loader_to_mcap"])
+        ]
+        lines.append(f"| {row['codec']} | {' | '.join(cells)} |")
     lines += ["", "| cache of frames | hit rate | epoch without | with | times faster (1.8 wanted) |",
               "|---|---:|---:|---:|---:|"]  # fmt: skip
     for row in report["cache"]:
