@@ -1,4 +1,4 @@
-"""FFCV: a .beton of JPEGs, its RandomResizedCrop decoder, shuffled."""
+"""FFCV: a .beton of JPEGs, or of pixels, its RandomResizedCrop decoder, shuffled."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ args = arguments()
 
 
 def write(path: Path) -> None:
-    image = RGBImageField(write_mode="jpg", jpeg_quality=args.quality)
+    image = RGBImageField(write_mode="raw" if args.raw else "jpg", jpeg_quality=args.quality)
     writer = DatasetWriter(str(path), {"image": image, "label": IntField()}, num_workers=args.threads)
     writer.from_indexed_dataset(ImageFolder(args.data))
 
 
-beton = once(args.work / "set.beton", write)
+beton = once(args.work / ("raw.beton" if args.raw else "set.beton"), write)
 last = [NormalizeImage(np.array(MEAN) * 255, np.array(STD) * 255, np.float32)] if args.kind == "float32" else []
 image = [RandomResizedCropRGBImageDecoder((224, 224)), RandomHorizontalFlip(), *last, ToTensor(), ToTorchImage()]
 loader = Loader(
     str(beton), batch_size=BATCH_SIZE, num_workers=args.threads, order=OrderOption.RANDOM, os_cache=True,
     drop_last=False, pipelines={"image": image, "label": [IntDecoder(), ToTensor(), Squeeze()]},
 )  # fmt: skip
-measure("FFCV (.beton, JPEG)", lambda: loader, args, lambda batch: len(batch[0]))
+measure(f"FFCV (.beton, {'pixels' if args.raw else 'JPEG'})", lambda: loader, args, lambda batch: len(batch[0]))

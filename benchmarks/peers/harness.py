@@ -23,6 +23,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--kind", choices=("uint8", "float32"), required=True)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--quality", type=int, default=90, help="JPEG quality, for a form that encodes anew")
+    parser.add_argument("--raw", action="store_true", help="keep pixels, for a form that can do without JPEG")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--epochs", type=int, default=2)
     found = parser.parse_args()
