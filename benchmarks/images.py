@@ -4,7 +4,7 @@ usage: images.py --peers .peers --data CLASS_FOLDERS [--rounds 3] [--only NAME] 
 
 Every contender reads the pictures as they are, and again at LV3's size (short side 400, at most 600 x 400, quality 80),
 so that nobody is slow because of larger pictures. FFCV does so once more from pixels, which need no JPEG decoder and 14
-times the space; that row is no "best other from JPEGs". The pictures are repeated five times by links, for longer epochs.
+times the space; that row is no "best other from JPEGs". The pictures are repeated five times by links: longer epochs.
 Rounds go through all contenders in turn, and medians over the rounds are reported: a shared machine's speed drifts.
 """
 
