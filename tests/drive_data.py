@@ -62,3 +62,8 @@ def write_drive(path: Path, *, seconds: float = 1.0, codec: str = "lz4", seed: i
             if name in written.frames:
                 written.frames[name].append((time, payload))
     return written
+
+
+def equal(one: np.ndarray, two: np.ndarray) -> bool:
+    """Type, shape and every bit."""
+    return one.dtype == two.dtype and one.shape == two.shape and one.tobytes() == two.tobytes()
