@@ -14,20 +14,19 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
-import multiprocessing
 import random
 import statistics
 import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from hyperframe_peers import SIDES, Side, Trainload
 from hyperframe_write import CODECS, Frame, make_frames
 from machine import machine
+from side_process import SideProcess
 from trainload.reading.hyperframe import HyperframeReader
 
 Work = tuple[list[int], list[tuple[int, int]]]
@@ -70,44 +69,21 @@ def measure(
     lidar = [frame.timestamp_ns for frame in frames if frame.stream == "lidar"]
     seconds: dict[str, dict[str, list[float]]] = {kind.name: {} for kind in kinds}
     with ExitStack() as stack:
-        sides = {kind.name: stack.enter_context(_Process(kind, folder, codec)) for kind in kinds}
+        sides = {kind.name: stack.enter_context(SideProcess(_open, kind, folder, codec)) for kind in kinds}
         for turn in range(rounds + 1):  # the first one warms up
             choose = random.Random(turn)
             work = [choose.choice(lidar) for _ in range(reads)], [choose.choice(spans) for _ in range(reads)]
             for name in choose.sample(list(sides), len(sides)):
-                found = sides[name].round(work)
+                found = sides[name].ask(work)
                 for what, value in found.items() if turn else ():
                     seconds[name].setdefault(what, []).append(value)
     return [_row(name, codec, seconds[name], seconds["trainload"]) for name in seconds]
 
 
-class _Process:
-    """A side in a process of its own that opens its file and reads when it is told to, and otherwise waits."""
-
-    def __init__(self, kind: type[Side], folder: Path, codec: str) -> None:
-        context = multiprocessing.get_context("spawn")
-        self._pipe, other = context.Pipe()
-        self._process = context.Process(target=_serve, args=(kind, folder, codec, other))
-
-    def round(self, work: Work) -> dict[str, float]:
-        self._pipe.send(work)
-        found: dict[str, float] = self._pipe.recv()
-        return found
-
-    def __enter__(self) -> _Process:
-        self._process.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._pipe.send(None)
-        self._process.join()
-
-
-def _serve(kind: type[Side], folder: Path, codec: str, pipe: Connection) -> None:
+def _open(kind: type[Side], folder: Path, codec: str) -> Callable[[Work], dict[str, float]]:
     side = kind(folder, codec)
     side.open()
-    while (work := pipe.recv()) is not None:
-        pipe.send(_round(side, *work))
+    return lambda work: _round(side, *work)
 
 
 def _round(side: Side, times: list[int], spans: list[tuple[int, int]]) -> dict[str, float]:

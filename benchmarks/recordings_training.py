@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import os
 import random
 import statistics
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ import trainload as tl
 from machine import machine
 from recordings_data import Composite, drop_from_page_cache, write_hyperframes, write_mcap
 from recordings_sides import SIDES
+from side_process import SideProcess
 
 CODECS = ("none", "lz4", "zstd")
 CACHE_SHARE = 0.72  # of all frames as arrays: gives a hit rate of about 60 %
@@ -80,12 +80,12 @@ def measure(drive: Path, names: list[str], rounds: int, *, cold: bool) -> dict[s
     """MB/s of payload of the named sides, and the ratios that matter."""
     rates: dict[str, list[float]] = {name: [] for name in names}
     with ExitStack() as stack:
-        sides = {name: stack.enter_context(_Process(name, drive)) for name in names}
+        sides = {name: stack.enter_context(SideProcess(_open, name, drive)) for name in names}
         for turn in range(rounds + 1):  # the first one warms up
             for name in random.Random(turn).sample(names, len(names)):
                 if cold:
                     drop_from_page_cache(drive.with_suffix(".mcap") if name == MCAP else drive)
-                rate = sides[name].epoch(turn)
+                rate = sides[name].ask(turn)
                 if turn:
                     rates[name].append(rate)
     ratios = {key: _ratio(rates, of, to) for key, _, of, to, _ in RATIOS if of in rates and to in rates}
@@ -99,35 +99,16 @@ def _ratio(rates: dict[str, list[float]], of: str, to: str) -> float:
     return round(statistics.median(one / two for one, two in zip(rates[of], rates[to])), 2)
 
 
-class _Process:
-    """A side in a process of its own that reads an epoch when it is told to, and otherwise waits."""
-
-    def __init__(self, name: str, drive: Path) -> None:
-        context = multiprocessing.get_context("spawn")
-        self._pipe, other = context.Pipe()
-        self._process = context.Process(target=_serve, args=(name, drive, other))
-
-    def epoch(self, seed: int) -> float:
-        """MB/s of payload."""
-        self._pipe.send(seed)
-        found: float = self._pipe.recv()
-        return found
-
-    def __enter__(self) -> _Process:
-        self._process.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._pipe.send(None)
-        self._process.join()
-
-
-def _serve(name: str, drive: Path, pipe: Connection) -> None:
+def _open(name: str, drive: Path) -> Callable[[int], float]:
+    """What reads an epoch with a seed and tells its MB/s of payload."""
     epoch = SIDES[name](drive)
-    while (seed := pipe.recv()) is not None:
+
+    def timed(seed: int) -> float:
         begin = time.perf_counter()
         total = epoch(seed)
-        pipe.send(total / (time.perf_counter() - begin) / 1e6)
+        return total / (time.perf_counter() - begin) / 1e6
+
+    return timed
 
 
 def measure_cache(drive: Path, rounds: int) -> dict[str, Any]:
