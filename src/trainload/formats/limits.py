@@ -8,4 +8,3 @@ MAX_CLASSES = 1 << 20
 MAX_VOLUMES = 1 << 16
 MAX_SECTION_BYTES = 1 << 30  # one section of either format, stored or unpacked
 MAX_SECTIONS = 1 << 12
-MAX_PICTURE_PIXELS = 1 << 29  # one decoded picture

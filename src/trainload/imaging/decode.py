@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,6 @@ from trainload.errors import UsageError
 from trainload.imaging.split import Out, split_ops
 
 GOOD, OTHER_DECODER, CORRUPT = 0, 1, 2
-Layout = Literal["NHWC", "NCHW", "NHWC4"]
 
 _OUTS = ("uint8", "float32", "float16")
 _LAYOUTS = ("NHWC", "NCHW", "NHWC4")

@@ -134,11 +134,6 @@ def _blocks_of_order(aligned: Index, order: Index, capacity: int, max_count: int
 # ---- reference -----------------------------------------------------------------------------------------------------
 
 
-def reference_sequence(count: int) -> Index:
-    """Levels 1 to 3: the order in which pictures go into the blocks; one that does not fit opens the next block."""
-    return random_order(count, REFERENCE_SEED)
-
-
 def reference_arrangement(
     sizes: NDArray[np.int64] | Sequence[int], capacity: int, min_blocks: int | None = None
 ) -> list[Index]:

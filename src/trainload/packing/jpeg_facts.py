@@ -8,7 +8,7 @@ from dataclasses import dataclass
 SOI = b"\xff\xd8"
 EOI = b"\xff\xd9"
 SOS = 0xDA
-APP1, APP14 = 0xE1, 0xEE
+APP1 = 0xE1
 _BARE = {0x01, *range(0xD0, 0xD8)}  # markers without a length: TEM, RSTn
 _FRAMES = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}  # SOFn, without DHT, JPG, DAC
 _PLAIN_FRAMES = (0xC0, 0xC1, 0xC2)  # baseline, extended sequential, progressive Huffman

@@ -21,8 +21,6 @@ class Kind(IntFlag):
     TOO_LARGE = 1024
 
 
-REFUSALS = Kind.TRUNCATED | Kind.CORRUPT | Kind.TOO_LARGE | Kind.OVERSIZE
-
 # name in the summary and the report, fate at level 0, fate at levels 1 to 3
 FATES: dict[Kind, tuple[str, str, str]] = {
     Kind.NOT_JPEG: ("not a JPEG", "kept as it is", "becomes a JPEG"),
