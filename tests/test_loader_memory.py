@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 import trainload as tl
 from loading_data import counted, jpegs, write_dts, write_folder
-from trainload.loading.cpus import usable_cpus
 from trainload.loading.memory import MemoryLimit, memory_limit
 from trainload.loading.modes import choose_mode
 from trainload.loading.order import Cut, OrderRule
@@ -23,6 +22,7 @@ from trainload.loading.planning import Planner, Workforce
 from trainload.loading.reads import buffer_windows, plan_reads
 from trainload.loading.selection import select
 from trainload.loading.sets import FolderPictures, Places
+from trainload.machine.cpus import usable_cpus
 
 MB = 1 << 20
 needs_proc = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="no /proc to see memory in")

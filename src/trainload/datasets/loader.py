@@ -17,7 +17,6 @@ from trainload.datasets.collate import ClipBatch, collate
 from trainload.datasets.frames import FrameStore
 from trainload.datasets.memory import ReusedMemory
 from trainload.errors import UsageError
-from trainload.loading.cpus import usable_cpus
 from trainload.loading.iterator import BatchIterator
 from trainload.loading.jobs import BatchJob, RunPlan
 from trainload.loading.modes import MemoryPlan
@@ -27,6 +26,7 @@ from trainload.loading.ranks import find_rank
 from trainload.loading.state import LoaderState, fingerprint
 from trainload.loading.stats import LoaderStats
 from trainload.loading.workers import Run
+from trainload.machine.cpus import usable_cpus
 
 
 class ClipDataset(Protocol):

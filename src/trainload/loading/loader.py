@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from trainload.errors import UsageError
 from trainload.formats.dts import BLOCK_SIZE
 from trainload.loading.buffers import BatchArrays, BatchPool, BufferPair
-from trainload.loading.cpus import usable_cpus
 from trainload.loading.decoding import SampleDecoder, entry_point_budget
 from trainload.loading.fills import Fill, resident_fill
 from trainload.loading.iterator import BatchIterator
@@ -30,10 +29,10 @@ from trainload.loading.sets import open_set
 from trainload.loading.state import LoaderState
 from trainload.loading.stats import LoaderStats
 from trainload.loading.workers import Run
+from trainload.machine.cpus import usable_cpus
 
-MANY_SAMPLES = (
-    200_000  # planning them takes 15 ms; from here on the next epoch is planned ahead, on a thread of its own
-)
+# Planning so many takes 15 ms: from here on the next epoch is planned ahead, on a thread of its own.
+MANY_SAMPLES = 200_000
 
 
 class ImageLoader:

@@ -7,7 +7,7 @@ import resource
 from pathlib import Path
 from typing import NamedTuple
 
-from trainload.loading.cgroups import CGROUPS, PROC, control_group_values
+from trainload.machine.cgroups import CGROUPS, PROC, control_group_values
 
 UNLIMITED = 1 << 62  # version 1 of the control groups writes "no limit" as a number near 2^63
 

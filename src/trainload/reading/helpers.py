@@ -16,6 +16,8 @@ from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
+from trainload.machine.cpus import usable_cpus
+
 MOST_THREADS = 3
 AHEAD = 4  # pieces of work in the hands of the helpers, so that what they make stays small
 
@@ -24,9 +26,8 @@ Value = TypeVar("Value")
 
 
 def default_threads() -> int:
-    """One helper for every core beside the caller's that this process may use, at most 3."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(MOST_THREADS, cores - 1)
+    """One helper for every CPU beside the caller's that this process may use, at most 3."""
+    return min(MOST_THREADS, usable_cpus() - 1)
 
 
 class Task(Generic[Value]):
@@ -82,7 +83,7 @@ class Helpers:
     """`threads` helpers (None: default_threads()), started by the first task; close() ends them, finished or not."""
 
     def __init__(self, threads: int | None = None) -> None:
-        self._threads = default_threads() if threads is None else threads
+        self._threads = threads
         self._tasks: _Tasks = SimpleQueue()
         self._running: list[threading.Thread] = []
 
@@ -94,9 +95,11 @@ class Helpers:
     def submit(self, work: Callable[[], Value]) -> Task[Value]:
         """Have `work` done soon."""
         task = Task(work, self._tasks)
+        if self._threads is None:
+            self._threads = default_threads()  # asks the system, which an iteration without tasks need not
         if self._threads:
             if not self._running:
-                self._start()
+                self._start(self._threads)
             self._tasks.put(task)
         return task
 
@@ -110,8 +113,8 @@ class Helpers:
         while tasks:
             yield tasks.popleft().result()
 
-    def _start(self) -> None:
-        for n in range(self._threads):
+    def _start(self, threads: int) -> None:
+        for n in range(threads):
             thread = threading.Thread(target=_help, args=(self._tasks,), name=f"trainload-unpack-{n}", daemon=True)
             self._running.append(thread)
             thread.start()

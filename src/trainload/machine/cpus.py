@@ -6,7 +6,7 @@ import math
 import os
 from pathlib import Path
 
-from trainload.loading.cgroups import CGROUPS, PROC, control_group_values
+from trainload.machine.cgroups import CGROUPS, PROC, control_group_values
 
 
 def usable_cpus(proc: Path = PROC, cgroups: Path = CGROUPS) -> int:
