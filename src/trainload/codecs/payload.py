@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from trainload.codecs.codec import Codec
 from trainload.codecs.shuffle import shuffle, unshuffle
 from trainload.codecs.table import CODEC_BY_ID, codec_by_id
@@ -32,16 +30,12 @@ def takes_long(flags: int, stored_bytes: int) -> bool:
 
 
 def decode_payload(
-    stored: bytes | memoryview,
-    flags: int,
-    element_size: int,
-    limit: int = MAX_FRAME_BYTES,
-    memory: Callable[[int], memoryview] = aligned_buffer,
+    stored: bytes | memoryview, flags: int, element_size: int, limit: int = MAX_FRAME_BYTES
 ) -> memoryview:
     """The frame's data, at most `limit` bytes: a view of `stored` where neither codec nor shuffle was used.
 
-    flags: of the index entry. element_size: of the stream table. memory: gives as many writable bytes as it is asked
-    for, at a multiple of 64. Raises ValueError for bytes that do not decode, and for an encrypted frame.
+    What was decoded starts at a multiple of 64. flags: of the index entry. element_size: of the stream table. Raises
+    ValueError for bytes that do not decode, and for an encrypted frame.
     """
     if flags & FRAME_ENCRYPTED:
         raise ValueError("the frame is encrypted, and no key is known")
@@ -50,9 +44,9 @@ def decode_payload(
     if flags & SHUFFLED:
         if element_size < 1:
             raise ValueError("the frame is shuffled, and the stream table gives no element size")
-        return unshuffle(data, element_size, memory)
+        return unshuffle(data, element_size)
     if not codec_id:
         return memoryview(stored)
-    own = memory(len(data))
+    own = aligned_buffer(len(data))
     own[:] = data
     return own

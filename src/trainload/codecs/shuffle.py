@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from trainload import _core
 from trainload.storage.aligned import aligned_buffer
 
@@ -15,10 +13,8 @@ def shuffle(data: bytes | memoryview, element_size: int) -> memoryview:
     return planes
 
 
-def unshuffle(
-    data: bytes | memoryview, element_size: int, memory: Callable[[int], memoryview] = aligned_buffer
-) -> memoryview:
-    """The inverse of `shuffle`, in what `memory` gives for the size of `data`."""
-    whole = memory(len(data))
+def unshuffle(data: bytes | memoryview, element_size: int) -> memoryview:
+    """The inverse of `shuffle`, in memory of its own."""
+    whole = aligned_buffer(len(data))
     _core.unshuffle(data, whole, element_size)
     return whole

@@ -49,7 +49,7 @@ class WindowSequence:
         self.ends: NDArray[np.int64] = np.concatenate([table.end_ns for table in tables])
         sizes = np.concatenate([table.extent_size for table in tables])
         self._bytes_before = np.concatenate([[0], sizes.cumsum(dtype=np.int64)]).data  # of each window, closed
-        self._packed = {info.name for info in infos.values() if info.codec != NO_CODEC}
+        self._compressed = {info.name for info in infos.values() if info.codec != NO_CODEC}
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -101,7 +101,7 @@ class WindowSequence:
         """
         first = 0 if start_ns is None else int(np.searchsorted(self.ends, start_ns))
         last = len(self) if end_ns is None else int(np.searchsorted(self.starts, end_ns))
-        groups, wanted = self._groups(first, last, streams), self._packed.intersection(take)
+        groups, wanted = self._groups(first, last, streams), self._compressed.intersection(take)
         pending, begun = deque[Window](), 0
         with Helpers(self._threads) as helpers:
             while True:
@@ -117,8 +117,8 @@ class WindowSequence:
                 begun = min(len(pending), AHEAD) - 1
                 window = pending.popleft()
                 yield window
-                if not wanted.issuperset(window.taken & self._packed):
-                    wanted, begun = wanted | window.taken & self._packed, 0
+                if not wanted.issuperset(window.taken & self._compressed):
+                    wanted, begun = wanted | window.taken & self._compressed, 0
 
     def _groups(self, k: int, last: int, streams: Sequence[str] | None) -> Iterator[list[Window]]:
         """Windows k to last - 1 in groups, each by one read; the system hears of whole ones in good time."""
