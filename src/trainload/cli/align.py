@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from trainload.aligning.match import Method, parse_method
 from trainload.aligning.pairs import align as align_streams
 from trainload.aligning.recording import open_recording
 from trainload.cli.app import app
+from trainload.cli.terminal import Terminal
 from trainload.errors import UsageError
 from trainload.formats.durations import duration_ns
 
@@ -56,10 +56,10 @@ def align(
     if as_json:
         typer.echo(json.dumps({**report.facts(), "complaints": complaints}))
     else:
-        typer.echo(str(report))
-    console = Console(stderr=True, highlight=False)
+        Terminal().print(str(report), soft_wrap=True)
+    console = Terminal(errors=True)
     for complaint in complaints:
-        console.print(f"[red]over:[/red] {complaint}", soft_wrap=True)
+        console.complain("over", complaint)
     if complaints:
         raise typer.Exit(1)
 

@@ -6,8 +6,8 @@ import sys
 from importlib import import_module
 
 import typer
-from rich.console import Console
 
+from trainload.cli.terminal import Terminal
 from trainload.errors import TrainloadError, UsageError
 
 # Each verb and its module in this package, which registers the command when it is imported.
@@ -37,20 +37,20 @@ def root() -> None:
 
 def main() -> None:
     """Run the command line; a known error is one line on stderr and an exit code."""
-    console = Console(stderr=True, highlight=False)
+    console = Terminal(errors=True)
     try:
         asked = VERBS.get(sys.argv[1]) if len(sys.argv) > 1 else None
         for module in [asked] if asked else VERBS.values():  # one verb alone starts faster
             import_module(f"trainload.cli.{module}")
         app()
     except UsageError as error:
-        console.print(f"[red]usage:[/red] {error}", soft_wrap=True)
+        console.complain("usage", error)
         sys.exit(2)
     except TrainloadError as error:
-        console.print(f"[red]bad data:[/red] {error}", soft_wrap=True)
+        console.complain("bad data", error)
         sys.exit(1)
     except OSError as error:
-        console.print(f"[red]system:[/red] {error}", soft_wrap=True)
+        console.complain("system", error)
         sys.exit(3)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from trainload.cli.app import app
+from trainload.cli.terminal import Terminal
 from trainload.demo.chart import draw_chart
 from trainload.demo.images import Row, measure_images
 from trainload.demo.pictures import make_pictures
@@ -32,17 +32,17 @@ def demo(
 ) -> None:
     """Show what packing brings, on pictures made on the spot or on your own folder."""
     out.mkdir(parents=True, exist_ok=True)
-    console = Console(stderr=True, highlight=False)
+    console = Terminal(errors=True)
     with console.status("starting") as status:
         show, facts = _sensors(out, seconds, status.update) if sensors else _pictures(data, out, epochs, status.update)
     (out / ("sensors.json" if sensors else "demo.json")).write_text(json.dumps(facts, indent=1) + "\n")
     if as_json:
         typer.echo(json.dumps(facts))
     else:
-        show(Console(highlight=False, markup=False))
+        show(Terminal())
 
 
-Shown = tuple[Callable[[Console], None], dict[str, Any]]
+Shown = tuple[Callable[[Terminal], None], dict[str, Any]]
 
 
 def _pictures(data: Path | None, out: Path, epochs: int, tell: Callable[[str], None]) -> Shown:
@@ -55,7 +55,7 @@ def _pictures(data: Path | None, out: Path, epochs: int, tell: Callable[[str], N
     chart = out / "demo.png"
     draw_chart(rows, chart)
 
-    def show(console: Console) -> None:
+    def show(console: Terminal) -> None:
         console.print(_table(rows))
         console.print(f"chart: {chart}\na batch as training sees it: {out / 'batch.png'}", soft_wrap=True)
         console.print("next: trainload pack images YOUR_FOLDER train.dts --level 3", soft_wrap=True)
@@ -77,7 +77,7 @@ def _sensors(out: Path, seconds: float, tell: Callable[[str], None]) -> Shown:
         report.save_html(html)
         training = drive_demo.train(pairs, tell=tell)
 
-    def show(console: Console) -> None:
+    def show(console: Terminal) -> None:
         console.print(str(report), soft_wrap=True)
         console.print(
             f"\none epoch of a small fusion model (camera + lidar + IMU), {training.samples:,} samples:\n"

@@ -12,6 +12,7 @@ import typer
 
 from trainload.cli.app import app
 from trainload.cli.progress import progress_bar
+from trainload.cli.terminal import Terminal, one_line
 from trainload.errors import UsageError
 from trainload.exporters.mcap import export_mcap
 from trainload.exporters.rerun import export_rerun
@@ -45,4 +46,5 @@ def export(
     if as_json:
         typer.echo(json.dumps(report))
     else:
-        typer.echo("\n".join(f"{name.replace('_', ' ')}: {value}" for name, value in report.items()))
+        for name, value in report.items():
+            Terminal().print(f"{name.replace('_', ' ')}: {one_line(str(value))}", soft_wrap=True)

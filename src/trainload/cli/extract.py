@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from trainload.cli.app import app
 from trainload.cli.progress import progress_bar
 from trainload.cli.spans import FromOption, StreamOption, ToOption, span_ns
+from trainload.cli.terminal import Terminal
 from trainload.errors import UsageError
 from trainload.exporters.folder import extract as extract_to
 from trainload.exporters.frames import extract_frames
@@ -41,7 +41,10 @@ def extract(
         if isinstance(ds, HyperframeReader):
             start_ns, end_ns = span_ns(ds, start, end)
             frames = extract_frames(ds, out, start_ns=start_ns, end_ns=end_ns, streams=stream, progress=progress)
-            typer.echo(json.dumps(asdict(frames), indent=1) if as_json else str(frames))
+            if as_json:
+                typer.echo(json.dumps(asdict(frames), indent=1))
+            else:
+                Terminal().print(str(frames), soft_wrap=True)
             return
         if not isinstance(ds, DtsReader | ArrayReader):
             raise UsageError(f"only DTS files and recordings can be extracted: {src}")
@@ -51,7 +54,7 @@ def extract(
     if as_json:
         typer.echo(json.dumps(result.to_dict(), indent=1))
         return
-    console = Console(highlight=False, markup=False)
+    console = Terminal()
     console.print(f"{result.path}: {result.samples:,} samples, {result.bytes:,} bytes", soft_wrap=True)
     if result.renamed:
         console.print(f"{len(result.renamed):,} samples got numbers for names: theirs were unsafe or taken")

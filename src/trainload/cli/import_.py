@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from trainload.cli.app import app
 from trainload.cli.progress import progress_bar
+from trainload.cli.terminal import Terminal
 from trainload.errors import UsageError
 from trainload.importers.formats import FORMATS, open_source
 from trainload.importers.run import ImportReport, import_recording
@@ -67,7 +67,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _show(report: ImportReport) -> None:
-    console, summary = Console(highlight=False), report.summary
+    console, summary = Terminal(), report.summary
     table = Table(title=f"{summary.path}: {summary.frames:,} frames in {summary.windows:,} windows")
     for column in ("stream", "frames", "clock", "time from", "received"):
         table.add_column(column)
@@ -77,7 +77,7 @@ def _show(report: ImportReport) -> None:
         )
     console.print(table)
     for line in (report.window.reason, *report.notes, *summary.warnings):
-        console.print(line, soft_wrap=True, markup=False)
+        console.print(line, soft_wrap=True)
     late = sum(summary.late.values())
     if late:
         console.print(
@@ -87,4 +87,4 @@ def _show(report: ImportReport) -> None:
         damage = report.damage
         console.print(f"could not be read: {damage.frames:,} frames for certain, {damage.bytes:,} bytes", style="red")
         for reason in damage.reasons:
-            console.print(f"  {reason}", soft_wrap=True, markup=False)
+            console.print(f"  {reason}", soft_wrap=True)

@@ -6,11 +6,11 @@ import json
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from trainload.cli.app import app
 from trainload.cli.info_recording import show_recording
+from trainload.cli.terminal import Terminal
 from trainload.reading.hyperframe import HyperframeReader
 from trainload.reading.open import open as open_any
 
@@ -45,12 +45,12 @@ def info(
         typer.echo(json.dumps(facts, indent=1))
         return
     if facts.get("kind") == "HFRM":
-        show_recording(facts, Console(highlight=False, markup=False))
+        show_recording(facts, Terminal())
         return
     table = Table(show_header=False, box=None, pad_edge=False)
     for name, value in facts.items():
         table.add_row(name.replace("_", " "), _to_text(value))
-    Console(highlight=False, markup=False).print(table, soft_wrap=True)
+    Terminal().print(table, soft_wrap=True)
 
 
 def _shuffle_facts(reader: object, batch_size: int) -> dict[str, Any]:

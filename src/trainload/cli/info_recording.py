@@ -5,10 +5,10 @@ from __future__ import annotations
 from textwrap import shorten
 from typing import Any
 
-from rich.console import Console
+from trainload.cli.terminal import Terminal
 
 
-def show_recording(facts: dict[str, Any], console: Console) -> None:
+def show_recording(facts: dict[str, Any], console: Terminal) -> None:
     """Print the facts of `HyperframeReader.facts()`."""
     lines = [
         ", ".join(facts["paths"]),

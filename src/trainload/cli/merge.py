@@ -11,6 +11,7 @@ import typer
 
 from trainload.cli.app import app
 from trainload.cli.progress import progress_bar
+from trainload.cli.terminal import Terminal
 from trainload.exporters.merge import merge_recordings
 from trainload.reading.hyperframe import HyperframeReader
 
@@ -29,4 +30,7 @@ def merge(
     with ExitStack() as stack, progress_bar("merging") as progress:
         drives = [stack.enter_context(HyperframeReader(path)) for path in inputs]
         summary = merge_recordings(drives, out, window=window, overwrite=overwrite, progress=progress)
-    typer.echo(json.dumps(summary.to_dict()) if as_json else str(summary))
+    if as_json:
+        typer.echo(json.dumps(summary.to_dict()))
+    else:
+        Terminal().print(str(summary), soft_wrap=True)

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as ProgressBar
 from rich.text import Text
 
 from trainload.cli.app import app
+from trainload.cli.terminal import Terminal, plain
 from trainload.errors import UsageError
 from trainload.packing.arrange import REFERENCE_SEED
 from trainload.packing.images import pack_images
@@ -71,7 +71,7 @@ def images(
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Pack a folder of pictures (or a tar of one) into DTS."""
-    console = Console(stderr=True, highlight=False)
+    console = Terminal(errors=True)
     with _resume_hint(console, out), _Bar(console) as bar:
         summary = pack_images(
             src, out, level=level, split=split.value, reference=reference, min_blocks=_min_blocks(min_blocks),
@@ -83,11 +83,11 @@ def images(
         return
     for each in summary.sets:
         for line in _lines(each, exif):
-            Console(highlight=False).print(line, soft_wrap=True, markup=False)
+            Terminal().print(line, soft_wrap=True)
 
 
 @contextmanager
-def _resume_hint(console: Console, out: str) -> Iterator[None]:
+def _resume_hint(console: Terminal, out: str) -> Iterator[None]:
     """Says after an error, or Ctrl-C, that the work so far is not lost, where that is so."""
     try:
         yield
@@ -140,15 +140,21 @@ class _Rate(ProgressColumn):
 class _Bar:
     """A progress bar on stderr where that is a terminal; it draws when it is told to and starts no thread."""
 
-    def __init__(self, console: Console) -> None:
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn())
+    def __init__(self, console: Terminal) -> None:
+        columns = (
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            MofNCompleteColumn(),
+            _Rate(),
+            TimeRemainingColumn(),
+        )
         self._bar = ProgressBar(*columns, console=console, auto_refresh=False, disable=not console.is_terminal)
         self._tasks: dict[str, int] = {}
 
     def show(self, progress: Progress) -> None:
         if progress.path not in self._tasks:
             self._tasks[progress.path] = self._bar.add_task(
-                progress.path, total=progress.total, completed=progress.resumed
+                plain(progress.path), total=progress.total, completed=progress.resumed
             )
         self._bar.update(self._tasks[progress.path], completed=progress.done, refresh=True)  # type: ignore[arg-type]
 

@@ -6,9 +6,9 @@ import json
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from trainload.cli.pack import pack_app
+from trainload.cli.terminal import Terminal
 from trainload.packing.arrays import pack_arrays
 
 _Src = Annotated[str, typer.Argument(metavar="SRC", help="Folder or tar with the original files, gzipped or not.")]
@@ -40,6 +40,6 @@ def _pack(kind: str, src: str, out_dir: str, *, reference: bool, as_json: bool) 
     if as_json:
         print(json.dumps({"written": written}, indent=1))
         return
-    console = Console(highlight=False)
+    console = Terminal()
     for file in written:
         console.print(f"{file['path']}: {file['samples']:,} samples, {file['bytes']:,} bytes", soft_wrap=True)

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
 from trainload.cli.app import app
+from trainload.cli.terminal import Terminal
 from trainload.errors import UsageError
 from trainload.recording.recorder import Recorder, RecordSummary
 from trainload.recording.simulate import make_rig, play
@@ -71,7 +71,7 @@ def record(
 @contextmanager
 def _live(recorder: Recorder) -> Iterator[Callable[[], None] | None]:
     """What redraws the live table; None where stderr is no terminal."""
-    console = Console(stderr=True)
+    console = Terminal(errors=True)
     if not console.is_terminal:
         yield None
         return
@@ -109,7 +109,7 @@ def _facts(summary: RecordSummary, stats: RecorderStats) -> dict[str, object]:
 
 
 def _show(summary: RecordSummary, stats: RecorderStats) -> None:
-    console = Console(highlight=False, markup=False)
+    console = Terminal()
     for stream in stats.streams:
         console.print(
             f"{stream.name}: {stream.frames:,} frames, {stream.bytes / 1e6:.1f} MB, {stream.lost:,} lost by the "

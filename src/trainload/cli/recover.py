@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from trainload.cli.app import app
 from trainload.cli.progress import progress_bar
+from trainload.cli.terminal import Terminal
 from trainload.recording.recover import Loss, RecoverReport
 from trainload.recording.recover import recover as recover_recording
 
@@ -33,7 +33,7 @@ def recover(
 
 
 def _show(report: RecoverReport) -> None:
-    console = Console(highlight=False, markup=False)
+    console = Terminal()
     ending = "it ended in order" if report.ended_in_order else "it was never finished"
     console.print(
         f"{report.target}: {report.frames:,} frames in {report.windows:,} windows, "

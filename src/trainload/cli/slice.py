@@ -11,6 +11,7 @@ import typer
 from trainload.cli.app import app
 from trainload.cli.progress import progress_bar
 from trainload.cli.spans import FromOption, StreamOption, ToOption, span_ns
+from trainload.cli.terminal import Terminal
 from trainload.exporters.slice import slice_recording
 from trainload.reading.hyperframe import HyperframeReader
 
@@ -31,4 +32,7 @@ def slice_(
         summary = slice_recording(
             drive, out, start_ns=start_ns, end_ns=end_ns, streams=stream, overwrite=overwrite, progress=progress
         )
-    typer.echo(json.dumps(summary.to_dict()) if as_json else str(summary))
+    if as_json:
+        typer.echo(json.dumps(summary.to_dict()))
+    else:
+        Terminal().print(str(summary), soft_wrap=True)

@@ -7,10 +7,10 @@ import os
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from trainload.cli.app import app
 from trainload.cli.progress import progress_bar
+from trainload.cli.terminal import Terminal
 from trainload.imaging.whole import decode_whole
 from trainload.reading.findings import Report
 from trainload.reading.verify import verify as verify_files
@@ -41,7 +41,7 @@ def verify(
 
 
 def _show(report: Report) -> None:
-    console = Console(highlight=False, markup=False)
+    console = Terminal()
     for finding in report.findings[:MAX_SHOWN]:
         console.print(str(finding), soft_wrap=True)
     if len(report.findings) > MAX_SHOWN:
