@@ -48,8 +48,12 @@ class ImageLoader:
             yield tuple(self._jax.device_put(part, self._sharding) for part in batch)
 
     def set_epoch(self, epoch: int) -> None:
-        """Let the next iterator start at this epoch; where it would anyway (say, in the middle), nothing changes."""
+        """Let the next pass be over this epoch; where it would anyway (say, in the middle), nothing changes."""
         self.loader.set_epoch(epoch)
+
+    def skip_batches(self, count: int) -> None:
+        """Let the next pass leave out the first `count` batches of its epoch, unread."""
+        self.loader.skip_batches(count)
 
     @property
     def stats(self) -> LoaderStats:

@@ -6,6 +6,7 @@ Order, ranks, resume and threads are those of the image loader (docs/order.md); 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from copy import copy
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -20,9 +21,9 @@ from trainload.errors import UsageError
 from trainload.loading.iterator import BatchIterator
 from trainload.loading.jobs import BatchJob, RunPlan
 from trainload.loading.modes import MemoryPlan
-from trainload.loading.order import LASTS, SHUFFLES, Cut, Last, OrderRule, Shuffle, cut_order, epoch_order
-from trainload.loading.progress import Progress
-from trainload.loading.ranks import find_rank
+from trainload.loading.order import LASTS, SHUFFLES, Last, OrderRule, Shuffle, cut_order, epoch_order
+from trainload.loading.progress import Progress, Start
+from trainload.loading.ranks import RankCut, Ranks
 from trainload.loading.state import LoaderState, fingerprint
 from trainload.loading.stats import LoaderStats
 from trainload.loading.workers import Run
@@ -69,6 +70,7 @@ class HyperframeLoader:
         vary: str = "pad",
         batch_op: Callable[[ClipBatch], Any] | None = None,
     ) -> None:
+        self._options = {name: value for name, value in locals().items() if name not in ("self", "dataset")}
         for name, value, allowed in (("shuffle", shuffle, SHUFFLES[:3]), ("last", last, LASTS)):
             if value not in allowed:
                 raise UsageError(f"{name} is {value!r}; give one of {', '.join(allowed)}")
@@ -79,11 +81,11 @@ class HyperframeLoader:
                 raise UsageError(f"{name} is {count}; give a number above 0")
         if not 0 <= seed < 2**64:
             raise UsageError(f"seed {seed} is not in 0 .. 2^64 - 1")
-        self.dataset = dataset
+        self.dataset, self.batch_size, self.last = dataset, batch_size, last
         self.stats = LoaderStats()
         self._prefetch = prefetch
         self._rule = OrderRule(seed, cast(Shuffle, shuffle), group_chunks)
-        self._cut = Cut(batch_size, *find_rank(rank, world_size), last=cast(Last, last))
+        self._cut = RankCut(Ranks(rank, world_size), batch_size, cast(Last, last), len(dataset))
         self._first_chunks = _first_chunks(dataset)
         self._chunks = np.concatenate([chunks + first for chunks, first in zip(dataset.chunks(), self._first_chunks)])
         chunks = group_chunks + self.workers
@@ -93,7 +95,17 @@ class HyperframeLoader:
 
     def __len__(self) -> int:
         """Batches of a whole epoch, the same on every rank."""
-        return self._cut.num_batches(len(self.dataset))
+        return self._cut.num_batches()
+
+    @property
+    def rank(self) -> int:
+        """Which process this is, of `world_size`. UsageError where that is not known yet."""
+        return self._cut.ranks.find()[0]
+
+    @property
+    def world_size(self) -> int:
+        """How many processes share an epoch. UsageError where that is not known yet."""
+        return self._cut.ranks.find()[1]
 
     @property
     def cache_hit_rate(self) -> float:
@@ -106,8 +118,12 @@ class HyperframeLoader:
         return self._progress.epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """Let the next iterator start at this epoch; where it would anyway (say, in the middle), nothing changes."""
+        """Let the next pass be over this epoch; where it would anyway (say, in the middle), nothing changes."""
         self._progress.set_epoch(epoch)
+
+    def skip_batches(self, count: int) -> None:
+        """Let the next pass leave out the first `count` batches of its epoch, unread (ImageLoader.skip_batches)."""
+        self._progress.skip_to(min(count * self._cut.find().step, len(self.dataset)))
 
     def epoch_ids(self, epoch: int) -> NDArray[np.int64]:
         """The sample ids of a whole epoch in the order of all ranks together: int64 [n]."""
@@ -136,15 +152,23 @@ class HyperframeLoader:
 
     def __iter__(self) -> Iterator[Any]:
         """The next epoch, or the rest of one after `load_state_dict`. Its threads end with it."""
-        one, rule = self._progress.begin(), self._rule
+        return _Batches(BatchIterator(self._find_start, self._start_run, self._progress, self.stats))
 
-        def start(at: int) -> Run:
-            return self._start_run(rule, one.epoch, at)
+    def _find_start(self) -> Start:
+        return Start(*self._progress.next, self._rule, self._cut.find())
 
-        return _Batches(BatchIterator(start, one.position, self.stats, one.delivered, one.finished))
+    def __getstate__(self) -> dict[str, Any]:
+        place = copy(self._progress), self._rule, self._cut.ranks
+        return {"dataset": self.dataset, "options": self._options, "place": place}
 
-    def _start_run(self, rule: OrderRule, epoch: int, position: int) -> Run:
-        share = cut_order(self._cut, len(self.dataset), position)
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Go on where the pickled loader was."""
+        self.__init__(state["dataset"], **state["options"])  # type: ignore[misc]
+        self._progress, self._rule, self._cut.ranks = state["place"]
+
+    def _start_run(self, start: Start, position: int) -> Run:
+        rule, epoch = start.rule, start.epoch
+        share = cut_order(start.cut, len(self.dataset), position)
         stream = self._order(rule, epoch)[share.positions]
         self._store.chunks.expect(self._chunk_keys(stream), rule.group_blocks)
         plan = RunPlan(

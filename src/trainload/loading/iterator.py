@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from trainload.loading.jobs import BatchJob
+from trainload.loading.progress import Pass, Progress, Start
 from trainload.loading.stats import LoaderStats
 from trainload.loading.workers import Run
 
@@ -15,30 +16,35 @@ from trainload.loading.workers import Run
 class BatchIterator:
     """Batches in order. Ends its threads when it is exhausted, closed, dropped, or when it raises.
 
-    Where its threads are gone for another reason (another loader took the shared buffers, the process forked) it goes
-    on from its position with new ones.
+    Its threads start at once, at the epoch that is next. It takes that epoch with its first batch: what the loader was
+    told until then counts, and an iterator that hands out nothing uses up nothing. Where its threads are gone for
+    another reason (another loader took the shared buffers, the process forked) it goes on from its position.
     """
 
     def __init__(
         self,
-        start_run: Callable[[int], Run],
-        position: int,
+        find_start: Callable[[], Start],
+        start_run: Callable[[Start, int], Run],
+        progress: Progress,
         stats: LoaderStats,
-        delivered: Callable[[int], None],
-        finished: Callable[[], None],
     ) -> None:
-        """start_run(position) starts the threads; delivered(position) and finished() tell the loader where this is."""
+        """find_start(): where a pass begins now. start_run(start, position): the threads of one, from there on."""
+        self._find_start = find_start
         self._start_run = start_run
+        self._progress = progress
         self._stats = stats
-        self._delivered = delivered
-        self._finished = finished
-        self.position = position
+        self._pass: Pass | None = None  # until the first batch is handed out
         self._ended = False
         self._mark = time.perf_counter()
+        self._begin_at(find_start())
+
+    def _begin_at(self, start: Start) -> None:
+        self._start = start
+        self.position = start.position
         self._begin()
 
     def _begin(self) -> None:
-        run = self._start_run(self.position)
+        run = self._start_run(self._start, self.position)
         self._run = run
         self._finalizer = weakref.finalize(self, run.stop)
 
@@ -52,22 +58,32 @@ class BatchIterator:
         """The next batch with its ids and the position after it; StopIteration at the end."""
         if self._ended:
             raise StopIteration
-        if not self._run.alive:
-            self._finalizer.detach()
-            self._begin()
+        self._make_ready()
         try:
             job = self._run.next_batch()
         except BaseException:
             self.close()
             raise
+        if self._pass is None:
+            self._pass = self._progress.begin(self._start)
         if job is None:
             self.close()
-            self._finished()
+            self._pass.finished()
             raise StopIteration
         self.position = job.end
         self._count(job)
-        self._delivered(job.end)
+        self._pass.delivered(job.end)
         return job
+
+    def _make_ready(self) -> None:
+        """See to it that threads are at work, and before the first batch that it is the work to do now."""
+        start = self._start if self._pass is not None else self._find_start()
+        if start != self._start:
+            self._finalizer()
+            self._begin_at(start)
+        elif not self._run.alive:
+            self._finalizer.detach()
+            self._begin()
 
     def _count(self, job: BatchJob) -> None:
         now = time.perf_counter()

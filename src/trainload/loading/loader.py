@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from numbers import Integral
 from typing import Any, cast
@@ -21,9 +22,9 @@ from trainload.loading.memory import memory_limit, processes_on_this_machine
 from trainload.loading.modes import MemoryPlan, ModeChoice, choose_mode
 from trainload.loading.order import LASTS, SHUFFLES, Cut, Last, OrderRule, Shuffle
 from trainload.loading.planning import Planner, Workforce, buffer_size, needed_bytes
-from trainload.loading.progress import EPOCHS, Progress
+from trainload.loading.progress import EPOCHS, Progress, Start
 from trainload.loading.quality import ShuffleQuality, shuffle_quality
-from trainload.loading.ranks import find_rank
+from trainload.loading.ranks import RankCut, Ranks
 from trainload.loading.selection import select
 from trainload.loading.sets import open_set
 from trainload.loading.state import LoaderState
@@ -50,7 +51,8 @@ class ImageLoader:
     shuffle: "full", "group" (blocks, then samples inside a buffer), "none"; "auto" is "none" for a set packed as
     validation set, else "group" in mode partial on blocks, else "full". True and False mean "auto" and "none".
     last: what happens to the samples that fill no whole step of all ranks: "short", "drop" or "pad".
-    rank, world_size: taken from torch.distributed where it is initialised. workers: threads that decode, one per CPU.
+    rank, world_size: left out: those of torch.distributed when a pass begins; under a launcher (WORLD_SIZE above 1) a
+    loader without a process group refuses to iterate. workers: threads that decode, one per CPU.
     prefetch: batches in the making. buffers: a BufferPair that several loaders share.
     on_error: "raise" a SampleError, or "replace" a damaged picture by another of its batch (counted in `stats`).
     verify: "blocks" checks each block's CRC-32 as it arrives, each picture's own where a block is read in part (the
@@ -94,9 +96,8 @@ class ImageLoader:
         self.batch_size, self.last = batch_size, last
         self.workers = workers or usable_cpus()
         self.stats = LoaderStats()
-        self.rank, self.world_size = find_rank(rank, world_size)
-        self._cut = Cut(batch_size, self.rank, self.world_size, cast(Last, last))
         self._selection = select(len(self._set.labels), self._set.blocks, indices, weights)
+        self._cut = RankCut(Ranks(rank, world_size), batch_size, cast(Last, last), len(self._selection))
         self._decoder = SampleDecoder(
             self._set, ops, out=out, layout=layout, dct_scale=dct_scale, replace=on_error == "replace",
             verify=verify == "blocks", with_ids=with_ids, stats=self.stats,
@@ -109,11 +110,8 @@ class ImageLoader:
         kind = _shuffle_kind(shuffle, weights is not None, self._set.is_training, self.mode, self._set.has_blocks)
         self._rule = OrderRule(int(seed), kind, int(prefetch_factor * io_workers))
         workers = 0 if self._decoder.is_instant(batch_size) else self.workers
-        self._planner = Planner(
-            self._selection, self._cut, Workforce(workers, io_workers, prefetch, verify == "blocks"),
-            labels=self._set.labels, places=self._set.places, has_blocks=self._set.has_blocks,
-            whole_batches=self._decoder.gathers,
-        )  # fmt: skip
+        self._workforce = Workforce(workers, io_workers, prefetch, verify == "blocks")
+        self._planners: dict[Cut, Planner] = {}  # the one in use
         self._resident: Fill | None = None
         self._pair = buffers or BufferPair()
         self._owns_pair = buffers is None
@@ -125,7 +123,17 @@ class ImageLoader:
 
     def __len__(self) -> int:
         """Batches of a whole epoch, the same on every rank."""
-        return self._cut.num_batches(len(self._selection))
+        return self._cut.num_batches()
+
+    @property
+    def rank(self) -> int:
+        """Which process this is, of `world_size`. UsageError where that is not known yet."""
+        return self._cut.ranks.find()[0]
+
+    @property
+    def world_size(self) -> int:
+        """How many processes share an epoch. UsageError where that is not known yet."""
+        return self._cut.ranks.find()[1]
 
     @property
     def epoch(self) -> int:
@@ -138,8 +146,18 @@ class ImageLoader:
         return self._rule.shuffle
 
     def set_epoch(self, epoch: int) -> None:
-        """Let the next iterator start at this epoch; where it would anyway (say, in the middle), nothing changes."""
+        """Let the next pass be over this epoch; where it would anyway (say, in the middle), nothing changes.
+
+        An iterator that has handed out nothing yet follows; one that has goes on as it was.
+        """
         self._progress.set_epoch(epoch)
+
+    def skip_batches(self, count: int) -> None:
+        """Let the next pass leave out the first `count` batches of its epoch: none of them is read or decoded.
+
+        Counted from the epoch's start: where a loaded state is as far or farther, nothing changes.
+        """
+        self._progress.skip_to(min(count * self._cut.find().step, len(self._selection)))
 
     def epoch_ids(self, epoch: int) -> NDArray[np.int64]:
         """The sample ids of a whole epoch in the order of all ranks together: int64 [n]."""
@@ -166,19 +184,18 @@ class ImageLoader:
     # Batches.
 
     def __iter__(self) -> BatchIterator:
-        """The next epoch, or the rest of one after `load_state_dict`. Its threads start at once."""
+        """The next epoch, or the rest of one after `load_state_dict`. Threads start at once, a batch takes it."""
         return self.iterate(self._pool)
 
     def iterate(self, arrays: BatchArrays) -> BatchIterator:
         """As `iter(loader)`, decoding into arrays that the caller lends (the torch adapter's pinned zones)."""
         if self._closed:
             raise UsageError("the loader was closed")
-        one, rule = self._progress.begin(), self._rule
 
-        def start(at: int) -> Run:
-            return self._start_run(rule, one.epoch, at, arrays)
+        def start_run(start: Start, position: int) -> Run:
+            return self._start_run(start, position, arrays)
 
-        return BatchIterator(start, one.position, self.stats, one.delivered, one.finished)
+        return BatchIterator(self._find_start, start_run, self._progress, self.stats)
 
     def batch(self, ids: ArrayLike, epoch: int | None = None) -> tuple[Any, ...]:
         """Any samples as one batch, at once, as they are in `epoch` (default: the current one). On this thread."""
@@ -239,9 +256,26 @@ class ImageLoader:
         places = self._set.places
         return self._selection.fingerprint(self._set.labels, None if places is None else places.size)
 
-    def _start_run(self, rule: OrderRule, epoch: int, position: int, arrays: BatchArrays) -> Run:
+    def _find_start(self) -> Start:
+        return Start(*self._progress.next, self._rule, self._cut.find())
+
+    @property
+    def _planner(self) -> Planner:
+        return self._planner_of(self._cut.find())
+
+    def _planner_of(self, cut: Cut) -> Planner:
+        if cut not in self._planners:
+            planner = Planner(
+                self._selection, cut, self._workforce, labels=self._set.labels, places=self._set.places,
+                has_blocks=self._set.has_blocks, whole_batches=self._decoder.gathers,
+            )  # fmt: skip
+            self._planners = {cut: planner}
+        return self._planners[cut]
+
+    def _start_run(self, start: Start, position: int, arrays: BatchArrays) -> Run:
+        rule, epoch = start.rule, start.epoch
         memory, buffer_bytes = self._memory()
-        planner = self._planner
+        planner = self._planner_of(start.cut)
         plan = planner.plan(rule, epoch, position, buffer_bytes)
         reads = None
         if isinstance(memory, Fill) and self._set.places is not None:
@@ -273,18 +307,20 @@ class ImageLoader:
         self._pair.require(self._buffer_bytes())
         return self._pair, self._pair.size_bytes
 
+    def place(self) -> tuple[Any, ...]:
+        """What a copy needs, beside the set and the options, to go on where this loader is: picklable."""
+        return copy(self._progress), self._rule, self._cut.ranks
+
+    def stand_at(self, place: tuple[Any, ...]) -> None:
+        """Go on where the loader was that `place` came from."""
+        self._progress, self._rule, self._cut.ranks = place
+
     def __getstate__(self) -> dict[str, Any]:
-        return {
-            "ds": self.dataset,
-            "options": self._options,
-            "progress": self._progress,
-            "rule": self._rule,
-        }
+        return {"ds": self.dataset, "options": self._options, "place": self.place()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         ImageLoader.__init__(self, state["ds"], **state["options"])
-        self._rule = state["rule"]
-        self._progress = state["progress"]
+        self.stand_at(state["place"])
 
     def __enter__(self) -> ImageLoader:
         return self
@@ -295,7 +331,7 @@ class ImageLoader:
     def __repr__(self) -> str:
         return (
             f"ImageLoader({self.dataset!r}, batch_size={self.batch_size}, mode={self.mode!r}, "
-            f"shuffle={self.shuffle!r}, rank={self.rank} of {self.world_size})"
+            f"shuffle={self.shuffle!r}, rank={self._cut.ranks})"
         )
 
 

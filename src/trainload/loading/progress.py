@@ -1,20 +1,34 @@
-"""Where a loader stands: the epoch and position that its next iterator starts at, and those of its newest one."""
+"""Where a loader stands: where its next pass begins, and where the newest one that handed out anything is."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from trainload.errors import UsageError
+from trainload.loading.order import Cut, OrderRule
 
 EPOCHS = 1 << 32  # epochs count from 0; docs/order.md gives them 32 bits
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """All that the batches of a pass depend on: its epoch, the position it begins at, the order's rule, the cut."""
+
+    epoch: int
+    position: int
+    rule: OrderRule
+    cut: Cut
 
 
 class Progress:
     """Position counts samples of the global order that all ranks have consumed. One consumer thread.
 
-    epoch, position: what `state_dict` speaks of: the epoch being read, or the next where that one is finished.
+    next: (epoch, position) at which the next pass begins. epoch, position: what `state_dict` speaks of: the epoch being
+    read, or the next where that one is finished.
     """
 
     def __init__(self) -> None:
-        self._next = self._here = (0, 0)
+        self.next = self._here = (0, 0)
         self._newest: Pass | None = None
 
     @property
@@ -29,19 +43,25 @@ class Progress:
         """Let the next pass start at this epoch; where it would anyway (say, in the middle), nothing changes."""
         if not 0 <= epoch < EPOCHS:
             raise UsageError(f"epoch {epoch} is not in 0 .. 2^32 - 1")
-        if epoch != self._next[0]:
+        if epoch != self.next[0]:
             self.go_to(int(epoch), 0)
 
     def go_to(self, epoch: int, position: int) -> None:
         """Let the next pass start there, and an older one say nothing more."""
-        self._next = self._here = (epoch, position)
+        self.next = self._here = (epoch, position)
         self._newest = None
 
-    def begin(self) -> Pass:
-        """The next pass: the next epoch, or the rest of one after `go_to`."""
-        epoch, position = self._here = self._next
-        self._next = (epoch + 1, 0)
-        self._newest = Pass(self, epoch, position)
+    def skip_to(self, position: int) -> None:
+        """Let the next pass start at this position of its epoch, or behind it where it would anyway."""
+        epoch, before = self.next
+        if position > before:
+            self.go_to(epoch, position)
+
+    def begin(self, start: Start) -> Pass:
+        """A pass hands out its first batch (or ends without any): only now its epoch is used up."""
+        self._here = (start.epoch, start.position)
+        self.next = (start.epoch + 1, 0)
+        self._newest = Pass(self, start.epoch)
         return self._newest
 
     def reached(self, one: Pass, epoch: int, position: int) -> None:
@@ -50,16 +70,16 @@ class Progress:
             self._here = (epoch, position)
 
     def __getstate__(self) -> dict[str, object]:
-        return {"_next": self._next, "_here": self._here, "_newest": None}
+        """A copy goes on where this is, as a loaded state does."""
+        return {"next": self._here, "_here": self._here, "_newest": None}
 
 
 class Pass:
-    """One pass over an epoch from `position` on, as its iterator reports it."""
+    """One pass over an epoch, as its iterator reports it."""
 
-    def __init__(self, progress: Progress, epoch: int, position: int) -> None:
+    def __init__(self, progress: Progress, epoch: int) -> None:
         self._progress = progress
         self.epoch = epoch
-        self.position = position
 
     def delivered(self, position: int) -> None:
         """A batch was handed out; after it the ranks have consumed `position` samples."""

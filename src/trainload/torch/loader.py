@@ -13,29 +13,24 @@ from trainload.loading.loader import ImageLoader as NumpyLoader
 from trainload.loading.stats import LoaderStats
 from trainload.torch.normalize import DeviceNormalize, split_normalize
 from trainload.torch.station import DeviceBatches, TransferStation
+from trainload.torch.turns import DataLoaderParts
 
 Batch = tuple[torch.Tensor, ...]
 
 
-class ImageLoader:
+class ImageLoader(DataLoaderParts):
     """`trainload.ImageLoader` in tensors: images [n, 3, height, width] on `device`, labels int64 [n], ids if asked for.
 
     Stands where a torch DataLoader is expected: len, `batch_size`, `dataset`, `set_epoch` (also through `sampler`),
-    `state_dict`. Under torch.distributed every rank reads its share. Takes the keywords of trainload.ImageLoader but
-    `layout`, and these:
+    `state_dict`; Accelerate's `skip_first_batches` takes it. Under torch.distributed every rank reads its share. Takes
+    the keywords of trainload.ImageLoader but `layout`, and these:
 
     device: where the tensors are to be; on a GPU batches pass a TransferStation. channels_last: strides as in
     torch.channels_last, else contiguous. normalize_on_device: pictures travel as uint8, a quarter of the bytes, and
     Normalize, the last of ops, runs on the device into `dtype`. fixed_addresses: on a GPU, batches alternate between
     two tensors whose addresses stay, for CUDA graphs (one per address): a batch is valid until the second next request.
+    names: batches are dicts under these names, such as ("pixel_values", "labels") for transformers' Trainer.
     """
-
-    # What frameworks look up on a DataLoader: no worker processes, threads do the work.
-    num_workers = 0
-    batch_sampler = None
-    collate_fn = None
-    multiprocessing_context = None
-    persistent_workers = False
 
     def __init__(
         self,
@@ -48,6 +43,7 @@ class ImageLoader:
         normalize_on_device: bool = False,
         dtype: torch.dtype = torch.float32,
         fixed_addresses: bool = False,
+        names: Sequence[str] | None = None,
         **options: Any,
     ) -> None:
         if "layout" in options:
@@ -56,6 +52,7 @@ class ImageLoader:
         self._options |= options
         self.device = torch.device(device)
         self._channels_last = channels_last
+        self._names = names
         self._finish: DeviceNormalize | None = None
         if normalize_on_device:
             ops, normalize = split_normalize(ops)
@@ -71,18 +68,26 @@ class ImageLoader:
         self.dataset = self.loader.dataset
         self.batch_size = batch_size
         self.drop_last = self.loader.last == "drop"
-        self.pin_memory = self.device.type == "cuda"
 
     def __len__(self) -> int:
         """Batches of an epoch, the same on every rank."""
         return len(self.loader)
 
-    def __iter__(self) -> Iterator[Batch]:
-        """The next epoch, or the rest of one after `load_state_dict`. Work starts at once."""
+    def __iter__(self) -> Iterator[Any]:
+        """The next epoch, or the rest of one after `load_state_dict`. Work starts at once; the first batch takes it."""
         if self.device.type != "cuda":
-            return self._host_batches(iter(self.loader))
+            return self._named(self._host_batches(iter(self.loader)))
         station = TransferStation(self._shape, self._host_dtype, self.device, finish=self._finish, fixed=self._fixed)
-        return self._device_batches(self.loader.iterate(station), station)
+        return self._named(self._device_batches(self.loader.iterate(station), station))
+
+    def _named(self, batches: Iterator[Batch]) -> Iterator[Any]:
+        return batches if self._names is None else map(self._with_names, batches)
+
+    def _with_names(self, batch: Batch) -> dict[str, torch.Tensor]:
+        assert self._names is not None
+        if len(self._names) != len(batch):
+            raise UsageError(f"names are {', '.join(self._names)}, but a batch has {len(batch)} parts")
+        return dict(zip(self._names, batch))
 
     def _host_batches(self, batches: BatchIterator) -> Iterator[Batch]:
         for images, *others in batches:
@@ -100,13 +105,12 @@ class ImageLoader:
         return images.permute(0, 3, 1, 2) if self._channels_last else images
 
     def set_epoch(self, epoch: int) -> None:
-        """Let the next iterator start at this epoch; where it would anyway (say, in the middle), nothing changes."""
+        """Let the next pass be over this epoch; where it would anyway (say, in the middle), nothing changes."""
         self.loader.set_epoch(epoch)
 
-    @property
-    def sampler(self) -> ImageLoader:
-        """Itself: training loops call `loader.sampler.set_epoch(epoch)`."""
-        return self
+    def skip_batches(self, count: int) -> None:
+        """Let the next pass leave out the first `count` batches of its epoch, unread."""
+        self.loader.skip_batches(count)
 
     @property
     def stats(self) -> LoaderStats:
@@ -132,10 +136,10 @@ class ImageLoader:
         self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self.dataset, self._options, self.loader.state_dict())
+        return _rebuild, (self.dataset, self._options, self.loader.place())
 
 
-def _rebuild(ds: Any, options: dict[str, Any], state: dict[str, Any]) -> ImageLoader:
+def _rebuild(ds: Any, options: dict[str, Any], place: tuple[Any, ...]) -> ImageLoader:
     loader = ImageLoader(ds, **options)
-    loader.load_state_dict(state)
+    loader.loader.stand_at(place)
     return loader

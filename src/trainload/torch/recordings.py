@@ -14,6 +14,7 @@ from trainload.datasets.clip import Clip
 from trainload.datasets.collate import ClipBatch
 from trainload.datasets.collate import collate as collate_arrays
 from trainload.datasets.loader import HyperframeLoader as ArrayLoader
+from trainload.torch.turns import DataLoaderParts
 
 Values = torch.Tensor | list[list[torch.Tensor | None]]
 
@@ -56,13 +57,18 @@ class AlignedDataset(aligned.AlignedDataset, torch.utils.data.Dataset[Clip]):
     """trainload.datasets.aligned.AlignedDataset as a torch Dataset: DataLoader(ds, collate_fn=collate_aligned)."""
 
 
-class HyperframeLoader(ArrayLoader):
-    """trainload.datasets.loader.HyperframeLoader that gives TensorBatches; conversion shares the arrays' memory."""
+class HyperframeLoader(DataLoaderParts, ArrayLoader):
+    """trainload.datasets.loader.HyperframeLoader that gives TensorBatches; conversion shares the arrays' memory.
+
+    Stands where a torch DataLoader is expected, as trainload.torch.ImageLoader does.
+    """
 
     def __init__(self, dataset: Any, **options: Any) -> None:
-        batch_op = options.pop("batch_op", None)
+        batch_op = options.get("batch_op")
         convert = tensors if batch_op is None else lambda batch: batch_op(tensors(batch))
-        super().__init__(dataset, **options, batch_op=convert)
+        super().__init__(dataset, **{**options, "batch_op": convert})
+        self._options = options
+        self.drop_last = self.last == "drop"
 
 
 def collate(clips: Sequence[Clip]) -> TensorBatch:
