@@ -1,20 +1,20 @@
 """Lightning takes the loader as it takes a DataLoader: it sets the epoch, and its checkpoints hold the loader's state.
 
-usage: python examples/train_lightning.py train.dts val.dts           (pip install lightning)
+usage: python examples/train_lightning.py train.dts val.dts           (pip install pytorch-lightning)
 """
 
 from __future__ import annotations
 
 import sys
 
-import lightning
+import pytorch_lightning as pl
 import torch
 
 import trainload as tl
 import trainload.torch as tlt
 
 
-class Classifier(lightning.LightningModule):
+class Classifier(pl.LightningModule):
     """Two convolutions and a linear layer."""
 
     def __init__(self, classes: int) -> None:
@@ -36,7 +36,7 @@ class Classifier(lightning.LightningModule):
         return torch.optim.AdamW(self.parameters(), lr=1e-3)
 
 
-class Pictures(lightning.LightningDataModule):
+class Pictures(pl.LightningDataModule):
     """The loaders are made here, where torch.distributed knows the rank."""
 
     def __init__(self, train: str, val: str) -> None:
@@ -56,7 +56,7 @@ def main() -> None:
     train, val = sys.argv[1:3]
     with tl.open(train) as ds:
         model = Classifier(len(ds.class_names))
-    trainer = lightning.Trainer(max_epochs=2, logger=False, enable_checkpointing=False, use_distributed_sampler=False)
+    trainer = pl.Trainer(max_epochs=2, logger=False, enable_checkpointing=False, use_distributed_sampler=False)
     trainer.fit(model, datamodule=Pictures(train, val))
     print({name: round(float(value), 3) for name, value in trainer.callback_metrics.items()})
 

@@ -6,6 +6,9 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from trainload.errors import UsageError
 from trainload.loading.iterator import BatchIterator
 from trainload.loading.loader import ImageLoader as NumpyLoader
@@ -54,6 +57,15 @@ class ImageLoader:
     def skip_batches(self, count: int) -> None:
         """Let the next pass leave out the first `count` batches of its epoch, unread."""
         self.loader.skip_batches(count)
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that `state_dict` speaks of: the one being read, or the next where that one is finished."""
+        return self.loader.epoch
+
+    def epoch_ids(self, epoch: int) -> NDArray[np.int64]:
+        """The sample ids of a whole epoch in the order of all ranks together: int64 [n]."""
+        return self.loader.epoch_ids(epoch)
 
     @property
     def stats(self) -> LoaderStats:

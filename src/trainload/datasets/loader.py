@@ -157,6 +157,12 @@ class HyperframeLoader:
     def _find_start(self) -> Start:
         return Start(*self._progress.next, self._rule, self._cut.find())
 
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({len(self.dataset)} samples, batch_size={self.batch_size}, "
+            f"shuffle={self._rule.shuffle!r}, rank={self._cut.ranks})"
+        )
+
     def __getstate__(self) -> dict[str, Any]:
         place = copy(self._progress), self._rule, self._cut.ranks
         return {"dataset": self.dataset, "options": self._options, "place": place}
