@@ -16,7 +16,8 @@ from trainer_loaders import BATCH, KINDS, epochs, ids_of, maker
 torch = pytest.importorskip("torch")
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    pl = pytest.importorskip("pytorch_lightning", reason="pytorch-lightning is not installed: pip install trainload[trainers]")
+    reason = "pytorch-lightning is not installed: pip install trainload[trainers]"
+    pl = pytest.importorskip("pytorch_lightning", reason=reason)
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"

@@ -20,8 +20,12 @@ class DataLoaderParts:
     """
 
     num_workers = 0  # threads do the work
+    prefetch_factor = None
     multiprocessing_context = None
     persistent_workers = False
+    worker_init_fn = None
+    generator = None
+    timeout = 0
     pin_memory = False  # batches are on their device
 
     _turns: weakref.ref[_Turns] | None = None  # those of the DataLoader that runs
