@@ -143,7 +143,7 @@ def test_a_state_of_another_set_is_refused(ds):
     state = loader_of(ds).state_dict()
     with pytest.raises(tl.UsageError, match="another set"):
         loader_of(ds, indices=range(10)).load_state_dict(state)
-    for name, value in (("position", 10**6), ("epoch", -1), ("shuffle", "magic"), ("version", 2), ("seed", "1")):
+    for name, value in (("position", 10**6), ("epoch", -1), ("shuffle", "magic"), ("version", 3), ("version", "2"), ("seed", "1")):
         with pytest.raises(tl.UsageError, match=name):
             loader_of(ds).load_state_dict({**state, name: value})
     with pytest.raises(tl.UsageError, match="entries"):

@@ -7,6 +7,7 @@ void bind_philox(nb::module_& module);
 void bind_decode(nb::module_& module);
 void bind_pipeline(nb::module_& module);
 void bind_pixel_ops(nb::module_& module);
+void bind_shared_counts(nb::module_& module);
 void bind_shuffle(nb::module_& module);
 
 NB_MODULE(_core, module) {
@@ -15,5 +16,6 @@ NB_MODULE(_core, module) {
     bind_philox(module);
     bind_pipeline(module);
     bind_pixel_ops(module);
+    bind_shared_counts(module);
     bind_shuffle(module);
 }

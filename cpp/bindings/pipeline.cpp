@@ -1,11 +1,13 @@
 #include "core/pipeline.h"
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <optional>
 #include <stdexcept>
 
 #include "bindings/arrays.h"
@@ -18,6 +20,7 @@ namespace {
 
 using OpTuple = std::tuple<std::string, std::uint32_t, std::vector<double>>;
 using Indices = nb::ndarray<const std::uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using DrawNumbers = std::optional<nb::ndarray<const std::uint32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>>;
 using Codes = nb::ndarray<std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Pictures = nb::ndarray<const std::uint8_t, nb::shape<-1, -1, -1, 3>, nb::c_contig, nb::device::cpu>;
 using Batch = nb::ndarray<nb::c_contig, nb::device::cpu>;
@@ -66,8 +69,14 @@ void check_batch(const Batch& out, const OutputFormat& format, std::size_t pictu
         throw nb::value_error("out does not have the size of the pictures");
 }
 
+std::span<const std::uint32_t> to_span(const DrawNumbers& draws, std::size_t pictures) {
+    if (!draws) return {};
+    if (draws->size() != pictures) throw nb::value_error("draws have one entry per picture");
+    return {draws->data(), pictures};
+}
+
 Slice to_slice(const ByteArray& arena, const Indices& offsets, const Indices& sizes, const Indices& ids, std::byte* out,
-               const Codes& codes, EntryPointStore* entry_points) {
+               const Codes& codes, EntryPointStore* entry_points, const DrawNumbers& draws) {
     const std::size_t count = ids.size();
     if (offsets.size() != count || sizes.size() != count || codes.size() != count)
         throw nb::value_error("offsets, sizes, ids and codes have one entry per picture");
@@ -77,13 +86,15 @@ Slice to_slice(const ByteArray& arena, const Indices& offsets, const Indices& si
             {ids.data(), count},
             out,
             {codes.data(), count},
-            entry_points};
+            entry_points,
+            to_span(draws, count)};
 }
 
 void run(const Pipeline& pipeline, Scratch& scratch, const ByteArray& arena, const Indices& offsets,
          const Indices& sizes, const Indices& ids, std::uint64_t seed, std::uint32_t epoch, const Batch& out,
-         const Codes& codes, EntryPointStore* entry_points) {
-    const Slice slice = to_slice(arena, offsets, sizes, ids, static_cast<std::byte*>(out.data()), codes, entry_points);
+         const Codes& codes, EntryPointStore* entry_points, const DrawNumbers& draws) {
+    auto* const made = static_cast<std::byte*>(out.data());
+    const Slice slice = to_slice(arena, offsets, sizes, ids, made, codes, entry_points, draws);
     check_batch(out, pipeline.format(), ids.size());
     const nb::gil_scoped_release unlocked;
     pipeline.run(scratch, slice, seed, epoch);
@@ -91,15 +102,17 @@ void run(const Pipeline& pipeline, Scratch& scratch, const ByteArray& arena, con
 
 void run_decode_only(const Pipeline& pipeline, Scratch& scratch, const ByteArray& arena, const Indices& offsets,
                      const Indices& sizes, const Indices& ids, std::uint64_t seed, std::uint32_t epoch,
-                     const Codes& codes, EntryPointStore* entry_points) {
-    const Slice slice = to_slice(arena, offsets, sizes, ids, nullptr, codes, entry_points);
+                     const Codes& codes, EntryPointStore* entry_points, const DrawNumbers& draws) {
+    const Slice slice = to_slice(arena, offsets, sizes, ids, nullptr, codes, entry_points, draws);
     const nb::gil_scoped_release unlocked;
     pipeline.run_decode_only(scratch, slice, seed, epoch);
 }
 
 void run_pixels(const Pipeline& pipeline, Scratch& scratch, const Pictures& pixels, const Indices& rows,
-                const Indices& ids, std::uint64_t seed, std::uint32_t epoch, const Batch& out) {
+                const Indices& ids, std::uint64_t seed, std::uint32_t epoch, const Batch& out,
+                const DrawNumbers& draws) {
     const std::size_t count = ids.size();
+    const std::span<const std::uint32_t> numbers = to_span(draws, count);
     if (rows.size() != count) throw nb::value_error("rows and ids have one entry per picture");
     check_batch(out, pipeline.format(), count);
     const auto height = static_cast<int>(pixels.shape(1)), width = static_cast<int>(pixels.shape(2));
@@ -113,7 +126,8 @@ void run_pixels(const Pipeline& pipeline, Scratch& scratch, const Pictures& pixe
     const nb::gil_scoped_release unlocked;
     for (std::size_t i = 0; i < count; ++i)
         pipeline.run_pixels(scratch, {start + picture * rows.data()[i], width, height, stride},
-                            {seed, epoch, ids.data()[i]}, made + i * pipeline.format().picture_bytes());
+                            {seed, epoch, ids.data()[i], numbers.empty() ? 0 : numbers[i]},
+                            made + i * pipeline.format().picture_bytes());
 }
 
 }  // namespace
@@ -143,14 +157,15 @@ void bind_pipeline(nb::module_& module) {
             nb::arg("std"), nb::arg("dct_scale"))
         .def("run", &run, nb::arg("scratch"), nb::arg("arena"), nb::arg("offsets"), nb::arg("sizes"), nb::arg("ids"),
              nb::arg("seed"), nb::arg("epoch"), nb::arg("out").noconvert(), nb::arg("codes").noconvert(),
-             nb::arg("entry_points").none() = nb::none(),
+             nb::arg("entry_points").none() = nb::none(), nb::arg("draws").none() = nb::none(),
              "Decodes pictures that lie in `arena` into out[i]; codes[i]: 0 good, 1 needs another decoder, 2 corrupt. "
-             "entry_points: known and kept by id; they save time and change no result.")
+             "entry_points: known and kept by id; they save time and change no result. draws: how often the epoch has "
+             "had each sample before; left out: never.")
         .def("run_decode_only", &run_decode_only, nb::arg("scratch"), nb::arg("arena"), nb::arg("offsets"),
              nb::arg("sizes"), nb::arg("ids"), nb::arg("seed"), nb::arg("epoch"), nb::arg("codes").noconvert(),
-             nb::arg("entry_points").none() = nb::none(),
+             nb::arg("entry_points").none() = nb::none(), nb::arg("draws").none() = nb::none(),
              "The region decode of the same crops, into nothing: what `run` is measured against.")
         .def("run_pixels", &run_pixels, nb::arg("scratch"), nb::arg("pixels"), nb::arg("rows"), nb::arg("ids"),
-             nb::arg("seed"), nb::arg("epoch"), nb::arg("out").noconvert(),
+             nb::arg("seed"), nb::arg("epoch"), nb::arg("out").noconvert(), nb::arg("draws").none() = nb::none(),
              "The same for pictures that are already decoded: pixels[rows[i]] becomes out[i].");
 }

@@ -75,8 +75,9 @@ struct SampleKey {
     std::uint64_t seed;
     std::uint32_t epoch;
     std::uint64_t id;
+    std::uint32_t draw = 0;  // how often the epoch has had the sample before
 
-    Draws draws(const OpSpec& op) const { return Draws(seed, epoch, id, op.index); }
+    Draws draws(const OpSpec& op) const { return Draws(seed, epoch, id, op.index, draw); }
 };
 
 class GeometryError : public std::runtime_error {

@@ -1,5 +1,5 @@
 // Philox 4x32-10: counter-based random numbers (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2,
-// 3", SC11). Pure: the same (seed, epoch, sample, operation) gives the same draws on every machine and thread.
+// 3", SC11). Pure: the same (seed, epoch, sample, draw, operation) gives the same numbers on every machine and thread.
 #pragma once
 
 #include <array>
@@ -22,13 +22,16 @@ inline PhiloxCounter philox4x32(PhiloxCounter counter, PhiloxKey key) {
     return counter;
 }
 
-// The numbers one operation may draw for one sample of one epoch. Draw n comes from the counter
-// (sample low, sample high, epoch, operation << 16 | n / 4), word n % 4; key = (seed low, seed high).
+// The numbers one operation may draw for one sample of one epoch. Number n comes from the counter
+// (sample low, sample high ^ draw, epoch, operation << 16 | n / 4), word n % 4; key = (seed low, seed high).
+// draw: how often the epoch has had the sample before. Sets with repeats have ids below 2^32: no two counters are
+// equal.
 class Draws {
   public:
-    Draws(std::uint64_t seed, std::uint32_t epoch, std::uint64_t sample, std::uint32_t operation)
+    Draws(std::uint64_t seed, std::uint32_t epoch, std::uint64_t sample, std::uint32_t operation,
+          std::uint32_t draw = 0)
         : key_{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)},
-          counter_{static_cast<std::uint32_t>(sample), static_cast<std::uint32_t>(sample >> 32), epoch,
+          counter_{static_cast<std::uint32_t>(sample), static_cast<std::uint32_t>(sample >> 32) ^ draw, epoch,
                    operation << 16} {}
 
     std::uint32_t bits() {

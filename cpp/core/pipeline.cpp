@@ -98,7 +98,7 @@ void Pipeline::run(Scratch& scratch, const Slice& slice, std::uint64_t seed, std
         Verdict verdict = Verdict::corrupt;
         std::string message;
         if (slice.holds(i))
-            verdict = run_jpeg(scratch, slice.jpeg(i), {seed, epoch, slice.ids[i]},
+            verdict = run_jpeg(scratch, slice.jpeg(i), {seed, epoch, slice.ids[i], slice.draw(i)},
                                slice.out + i * format().picture_bytes(), message, slice.entry_points);
         else
             message = "the picture's bytes lie outside of the buffer";
@@ -112,7 +112,7 @@ void Pipeline::run_decode_only(Scratch& scratch, const Slice& slice, std::uint64
     for (std::size_t i = 0; i < slice.ids.size(); ++i) {
         if (!slice.holds(i)) continue;
         const Bytes jpeg = slice.jpeg(i);
-        const SampleKey key{seed, epoch, slice.ids[i]};
+        const SampleKey key{seed, epoch, slice.ids[i], slice.draw(i)};
         JpegHeader header;
         if (!parse_jpeg_header(jpeg, header) || !is_decodable(header)) continue;
         plan(scratch, {header.width, header.height}, key);

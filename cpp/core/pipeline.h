@@ -45,7 +45,9 @@ struct Slice {
     std::byte* out;                           // pictures one after the other
     std::span<std::int32_t> codes;            // Verdict, per picture
     EntryPointStore* entry_points = nullptr;  // by sample id; nullptr: none are kept
+    std::span<const std::uint32_t> draws{};   // as SampleKey::draw; empty: all 0
 
+    std::uint32_t draw(std::size_t i) const { return draws.empty() ? 0 : draws[i]; }
     bool holds(std::size_t i) const { return offsets[i] <= arena.size() && sizes[i] <= arena.size() - offsets[i]; }
     Bytes jpeg(std::size_t i) const { return arena.subspan(offsets[i], sizes[i]); }
 };

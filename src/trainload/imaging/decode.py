@@ -90,19 +90,22 @@ class PictureDecoder:
         epoch: int,
         images: NDArray[Any],
         codes: NDArray[np.int32],
+        draws: NDArray[np.uint32] | None = None,
     ) -> dict[int, str]:
         """Decode picture i of the slice, arena[offsets[i] :][: sizes[i]], into images[i].
 
-        ids name the random numbers, and the bytes: what is known of a picture is known by its id. codes[i] becomes
-        GOOD or CORRUPT (images[i] is then undefined).
+        ids name the random numbers, and the bytes: what is known of a picture is known by its id. draws: how often the
+        epoch has had each sample before, which names the random numbers too; None is never. codes[i] becomes GOOD or
+        CORRUPT (images[i] is then undefined).
         Returns the reason of every corrupt one, by its position. The GIL is free but for the slow path.
         """
         points = self._entry_points
-        self._pipeline.run(scratch, arena, offsets, sizes, ids, seed, epoch, images, codes, points)
+        self._pipeline.run(scratch, arena, offsets, sizes, ids, seed, epoch, images, codes, points, draws)
         reasons = dict(scratch.messages)
         for i in np.flatnonzero(codes == OTHER_DECODER).tolist():
             encoded = arena.data[int(offsets[i]) : int(offsets[i]) + int(sizes[i])]
-            reason = self._run_slowly(scratch, encoded, ids[i : i + 1], seed, epoch, images[i : i + 1])
+            draw = None if draws is None else draws[i : i + 1]
+            reason = self._run_slowly(scratch, encoded, ids[i : i + 1], seed, epoch, images[i : i + 1], draw)
             codes[i] = GOOD if reason is None else CORRUPT
             if reason is None:
                 del reasons[i]
@@ -118,23 +121,24 @@ class PictureDecoder:
         seed: int,
         epoch: int,
         images: NDArray[Any],
+        draws: NDArray[np.uint32] | None = None,
     ) -> None:
         """The same for pictures in memory: pixels uint8[n, h, w, 1 or 3]; images[i] is made of pixels[rows[i]].
 
         A row is also the sample id. Raises ValueError where a crop does not fit.
         """
         if pixels.shape[3] == 3:
-            self._pipeline.run_pixels(scratch, pixels, rows, rows, seed, epoch, images)
+            self._pipeline.run_pixels(scratch, pixels, rows, rows, seed, epoch, images, draws)
             return
         colours = np.repeat(pixels[rows], 3, axis=3)
         places = np.arange(len(rows), dtype=np.uint64)
         if not self._gray:
-            self._pipeline.run_pixels(scratch, colours, places, rows, seed, epoch, images)
+            self._pipeline.run_pixels(scratch, colours, places, rows, seed, epoch, images, draws)
             return
         shape = list(images.shape)
         shape[self._channel_axis] = 3
         made = np.empty(shape, self.dtype)
-        self._pipeline.run_pixels(scratch, colours, places, rows, seed, epoch, made)
+        self._pipeline.run_pixels(scratch, colours, places, rows, seed, epoch, made, draws)
         images[...] = made.take([0], axis=self._channel_axis)
 
     def _run_slowly(
@@ -145,11 +149,12 @@ class PictureDecoder:
         seed: int,
         epoch: int,
         images: NDArray[Any],
+        draw: NDArray[np.uint32] | None,
     ) -> str | None:
         """One picture by way of Pillow; returns why it cannot be had, or None."""
         try:
             pixels = decode_by_pillow(encoded)
-            self._pipeline.run_pixels(scratch, pixels[None], np.zeros(1, np.uint64), ids, seed, epoch, images)
+            self._pipeline.run_pixels(scratch, pixels[None], np.zeros(1, np.uint64), ids, seed, epoch, images, draw)
         except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
             return str(error) or type(error).__name__
         return None

@@ -1,6 +1,7 @@
 """MixUp and CutMix on finished batches, in place: each picture meets the one before it, the first meets the last.
 
-What a batch becomes is a pure function of (seed, epoch, its sample ids): the draws are named by the batch's first id.
+What a batch becomes is a pure function of (seed, epoch, its sample ids and their draw numbers): the random numbers are
+named by the batch's first id and draw.
 A resume, `loader.batch(ids)` and another number of threads give the same bits; so does another number of ranks with
 the same batch size per rank, since ranks share out whole batches of one global order. Sources: Zhang et al.,
 arXiv:1710.09412; Yun et al., arXiv:1905.04899; names, defaults and sums as in torchvision.transforms.v2.
@@ -26,17 +27,19 @@ Images = NDArray[Any]
 class BatchContext:
     """What a batch operation may depend on besides the pixels and labels.
 
-    ids: the samples of the batch, in order. layout: "NHWC", "NCHW" or "NHWC4", of the images.
+    ids: the samples of the batch, in order. layout: "NHWC", "NCHW" or "NHWC4", of the images. first_draw: how often the
+    epoch has had the first sample before.
     """
 
     seed: int
     epoch: int
     ids: NDArray[np.integer]
     layout: str
+    first_draw: int = 0
 
     def draws(self, operation: int) -> Draws:
         """The random numbers of the operation at this position of the user's list."""
-        return Draws(self.seed, self.epoch, int(self.ids[0]), operation)
+        return Draws(self.seed, self.epoch, int(self.ids[0]), operation, self.first_draw)
 
 
 @dataclass(frozen=True)

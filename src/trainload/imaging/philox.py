@@ -5,7 +5,8 @@ The numbering is that of cpp/core/philox.h, which is the copy that runs per pict
 the loader its permutation keys.
 
 Who may use which counters (word 3 of the counter starts with a 16-bit operation number):
-    operations 0 .. 0xFEFF       the position of an operation in the user's list; words 0, 1 are the sample id
+    operations 0 .. 0xFEFF       the position of an operation in the user's list; words 0, 1 are the sample id, with the
+                                 draw number of a sample that an epoch repeats XORed into word 1
     operations 0xFF00 .. 0xFFFF  streams 0 .. 255 of `random_bits`; words 0, 1 are the position in the stream
 """
 
@@ -46,14 +47,16 @@ def _rounds(c0: Words, c1: Words, c2: Words, c3: Words, k0: Words, k1: Words) ->
     return c0, c1, c2, c3
 
 
-def sample_bits(seed: int, epoch: int, samples: ArrayLike, operation: int, count: int) -> NDArray[np.uint32]:
-    """The first `count` draws of one operation for many samples: uint32[len(samples), count]."""
+def sample_bits(
+    seed: int, epoch: int, samples: ArrayLike, operation: int, count: int, *, draws: ArrayLike = 0
+) -> NDArray[np.uint32]:
+    """The first `count` numbers of one operation for many samples, each at its draw: uint32[len(samples), count]."""
     _check(seed, epoch)
     ids = np.asarray(samples, dtype=np.uint64)
     blocks = (count + 3) // 4
     counters = np.empty((len(ids), blocks, 4), dtype=np.uint64)
     counters[..., 0] = (ids & _LOW_WORD)[:, None]
-    counters[..., 1] = (ids >> _WORD_BITS)[:, None]
+    counters[..., 1] = np.broadcast_to((ids >> _WORD_BITS) ^ np.asarray(draws, np.uint64), ids.shape)[:, None]
     counters[..., 2] = epoch
     counters[..., 3] = np.uint64(operation << 16) + np.arange(blocks, dtype=np.uint64)
     return philox4x32(counters, _key(seed)).reshape(len(ids), blocks * 4)[:, :count]
@@ -83,13 +86,14 @@ def random_bits(seed: int, epoch: int, stream: int, count: int) -> NDArray[np.ui
 class Draws:
     """The numbers one operation may draw for one sample of one epoch; equal to `Draws` of cpp/core/philox.h.
 
-    Draw n comes from the counter (sample low, sample high, epoch, operation << 16 | n / 4), word n % 4.
+    Number n comes from the counter (sample low, sample high ^ draw, epoch, operation << 16 | n / 4), word n % 4.
+    draw: how often the epoch has had the sample before.
     """
 
-    def __init__(self, seed: int, epoch: int, sample: int, operation: int) -> None:
+    def __init__(self, seed: int, epoch: int, sample: int, operation: int, draw: int = 0) -> None:
         _check(seed, epoch)
         self._key = _key(seed)
-        self._counter = [sample & 0xFFFFFFFF, sample >> 32, epoch, operation << 16]
+        self._counter = [sample & 0xFFFFFFFF, sample >> 32 ^ draw, epoch, operation << 16]
         self._words: list[int] = []
 
     def bits(self) -> int:

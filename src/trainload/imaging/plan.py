@@ -83,17 +83,17 @@ Step = Scale | Cut | Flip | Change | Erase
 
 
 def plan_sample(
-    ops: Sequence[tuple[int, PictureOp]], *, width: int, height: int, seed: int, epoch: int, sample: int
+    ops: Sequence[tuple[int, PictureOp]], *, width: int, height: int, seed: int, epoch: int, sample: int, draw: int = 0
 ) -> list[Step]:
     """The steps of one sample, in the order of the operations; those that change nothing are left out.
 
-    ops: (position in the user's list, operation), as in `OpSplit.core`. Raises UsageError for a crop that is larger
-    than its picture.
+    ops: (position in the user's list, operation), as in `OpSplit.core`. draw: how often the epoch has had the sample
+    before. Raises UsageError for a crop that is larger than its picture.
     """
     steps: list[Step] = []
     for position, op in ops:
         kind, numbers = op.spec()
-        draws = Draws(seed, epoch, sample, position)
+        draws = Draws(seed, epoch, sample, position, draw)
         new = _PLANS[kind](numbers, draws, width, height)
         for step in new:
             if isinstance(step, Scale):

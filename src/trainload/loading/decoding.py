@@ -92,9 +92,10 @@ class SampleDecoder:
     def decode(self, scratch: Scratch, fill: Fill | None, job: BatchJob, first: int, end: int) -> None:
         """Decode samples [first:end] of the batch into its images; bad ones get a code and a reason."""
         ids, images = job.ids[first:end], job.images[first:end]
+        draws = None if job.draws is None else job.draws[first:end]
         places = self._samples.places
         if fill is None or places is None:
-            self._take_pixels(scratch, ids, job, images)
+            self._take_pixels(scratch, ids, draws, job, images)
             return
         offsets = fill.offsets(ids)
         sizes = places.size[ids].astype(np.uint64)
@@ -102,17 +103,24 @@ class SampleDecoder:
         sizes[list(damaged)] = 0  # what a checksum refuses is not decoded, nor are entry points learned from it
         reasons = self._pictures.run(
             scratch, fill.arena, offsets, sizes, ids.astype(np.uint64), job.seed, job.epoch, images,
-            job.codes[first:end],
+            job.codes[first:end], draws,
         )  # fmt: skip
         job.reasons.update({first + n: reason for n, reason in (reasons | damaged).items()})
 
-    def _take_pixels(self, scratch: Scratch, ids: NDArray[np.int64], job: BatchJob, images: NDArray[Any]) -> None:
+    def _take_pixels(
+        self,
+        scratch: Scratch,
+        ids: NDArray[np.int64],
+        draws: NDArray[np.uint32] | None,
+        job: BatchJob,
+        images: NDArray[Any],
+    ) -> None:
         pixels = self._samples.pixels
         assert pixels is not None
         if self.gathers:
             np.take(pixels, ids, axis=0, out=images)
         else:
-            self._pictures.run_pixels(scratch, pixels, ids.astype(np.uint64), job.seed, job.epoch, images)
+            self._pictures.run_pixels(scratch, pixels, ids.astype(np.uint64), job.seed, job.epoch, images, draws)
 
     def finish(self, job: BatchJob) -> None:
         """Make the output of a batch whose slices are all decoded. Raises SampleError for the first damaged picture."""
@@ -125,7 +133,8 @@ class SampleDecoder:
         images: Any = job.images
         labels: Any = job.labels
         if self._batch_ops:
-            context = BatchContext(job.seed, job.epoch, job.ids, self._layout)
+            first_draw = 0 if job.draws is None or not len(job.draws) else int(job.draws[0])
+            context = BatchContext(job.seed, job.epoch, job.ids, self._layout, first_draw)
             images, labels = run_batch_ops(self._batch_ops, images, labels, context)
         job.output = (images, labels, job.ids) if self._with_ids else (images, labels)
 
@@ -141,6 +150,7 @@ class SampleDecoder:
         """Put the next good sample of the batch (from its end on: from its start) in place of each damaged one."""
         good = np.flatnonzero(job.codes == 0)
         job.ids = job.ids.copy()
+        job.draws = None if job.draws is None else job.draws.copy()
         if not len(good):
             self._find_replacement(job, error)
             good, damaged = np.zeros(1, np.int64), np.arange(1, len(job.ids))
@@ -148,22 +158,35 @@ class SampleDecoder:
         job.images[damaged] = job.images[stand_ins]
         job.labels[damaged] = job.labels[stand_ins]
         job.ids[damaged] = job.ids[stand_ins]
+        if job.draws is not None:
+            job.draws[damaged] = job.draws[stand_ins]
         self._stats.count_replaced(int(np.count_nonzero(job.codes)), error)
 
     def _find_replacement(self, job: BatchJob, error: SampleError) -> None:
         """All of the batch is damaged: let the first good one of this rank's next samples take the first place."""
-        for sample in job.following[:MOST_REPLACEMENTS_TRIED].tolist():
-            trial = self.decode_now(np.array([sample]), job.seed, job.epoch)
+        for n, sample in enumerate(job.following[:MOST_REPLACEMENTS_TRIED].tolist()):
+            draws = None if job.following_draws is None else job.following_draws[n : n + 1]
+            trial = self.decode_now(np.array([sample]), job.seed, job.epoch, draws=draws)
             if trial.codes[0] == 0:
                 job.images[0], job.labels[0], job.ids[0] = trial.images[0], trial.labels[0], sample
+                if job.draws is not None and draws is not None:
+                    job.draws[0] = draws[0]
                 return
         raise error
 
-    def decode_now(self, ids: NDArray[np.int64], seed: int, epoch: int, fill: Fill | None = None) -> BatchJob:
+    def decode_now(
+        self,
+        ids: NDArray[np.int64],
+        seed: int,
+        epoch: int,
+        fill: Fill | None = None,
+        *,
+        draws: NDArray[np.uint32] | None = None,
+    ) -> BatchJob:
         """A batch of any samples, read (unless `fill` holds them) and decoded on this thread; not yet finished."""
         labels = self._samples.labels[ids].astype(np.int64)
         images = np.empty((len(ids), *self.picture_shape), self.dtype)
-        job = BatchJob(ids, labels, images, np.zeros(len(ids), np.int32), seed, epoch, 0, ids[:0])
+        job = BatchJob(ids, labels, images, np.zeros(len(ids), np.int32), seed, epoch, 0, ids[:0], draws)
         if self._samples.pictures is not None and fill is None:
             plan = plan_reads(self._samples.pictures.places, ids)
             fill = Fill(new_arena(plan.size_bytes), plan)

@@ -17,7 +17,8 @@ class BatchJob:
     """One batch on its way: ids and labels int64 [n], images [n, ...], codes int32 [n] (0: decoded well).
 
     seed, epoch: of its augmentation. end: position of the global order after it. following: this rank's samples after
-    it. reasons: why the sample at a place was not decoded. output: what the consumer gets, once `done`; unless `error`.
+    it. draws, following_draws: uint32, how often the epoch has had each of them before; None is never. reasons: why the
+    sample at a place was not decoded. output: what the consumer gets, once `done`; unless `error`.
     """
 
     ids: NDArray[np.int64]
@@ -28,6 +29,8 @@ class BatchJob:
     epoch: int
     end: int
     following: NDArray[np.int64]
+    draws: NDArray[np.uint32] | None = None
+    following_draws: NDArray[np.uint32] | None = None
     reasons: dict[int, str] = field(default_factory=dict)
     slices_left: int = 0
     done: bool = False
@@ -62,9 +65,9 @@ class Decoder(Protocol):
 class RunPlan:
     """What a run is to do. Pure values, fixed before any thread starts.
 
-    stream: int64 [n], the ids of this rank in order; share: their batches. windows: int64 bounds of the parts of the
-    stream that are in one arena at a time. slice_size: samples that a decode worker takes at a time. With 0 workers the
-    consumer decodes.
+    stream: int64 [n], the ids of this rank in order; share: their batches. draws: uint32 [n], how often the epoch has
+    had each before, on any rank; None is never. windows: int64 bounds of the parts of the stream that are in one arena
+    at a time. slice_size: samples that a decode worker takes at a time. With 0 workers the consumer decodes.
     """
 
     seed: int
@@ -78,3 +81,4 @@ class RunPlan:
     prefetch: int
     slice_size: int
     verify: bool
+    draws: NDArray[np.uint32] | None = None

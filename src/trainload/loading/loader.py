@@ -25,9 +25,9 @@ from trainload.loading.planning import Planner, Workforce, buffer_size, needed_b
 from trainload.loading.progress import EPOCHS, Progress, Start
 from trainload.loading.quality import ShuffleQuality, shuffle_quality
 from trainload.loading.ranks import RankCut, Ranks
-from trainload.loading.selection import select
+from trainload.loading.selection import checked_draws, select
 from trainload.loading.sets import open_set
-from trainload.loading.state import LoaderState
+from trainload.loading.state import LoaderState, warn_of_equal_repeats
 from trainload.loading.stats import LoaderStats
 from trainload.loading.workers import Run
 from trainload.machine.cpus import usable_cpus
@@ -163,6 +163,11 @@ class ImageLoader:
         """The sample ids of a whole epoch in the order of all ranks together: int64 [n]."""
         return self._selection.order(self._rule, epoch).copy()
 
+    def epoch_draws(self, epoch: int) -> NDArray[np.uint32]:
+        """For every position of `epoch_ids`, how many earlier ones hold the same sample: uint32 [n]."""
+        draws = self._selection.draws(self._rule, epoch)
+        return np.zeros(len(self._selection), np.uint32) if draws is None else draws.copy()
+
     def state_dict(self) -> dict[str, int | str]:
         """Where this loader stands, counted in batches handed out: under 1 KB, JSON. The same on every rank."""
         return LoaderState.of(self._progress, self._rule, self._fingerprint).to_dict()
@@ -170,6 +175,7 @@ class ImageLoader:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on exactly there, with any number of ranks and threads; takes over seed and kind of order. UsageError."""
         found = LoaderState.from_dict(state, samples=self._fingerprint, total=len(self._selection))
+        warn_of_equal_repeats(found.rule, self._selection.repeats)
         self._rule = found.rule
         self._progress.go_to(found.epoch, found.position)
 
@@ -197,14 +203,17 @@ class ImageLoader:
 
         return BatchIterator(self._find_start, start_run, self._progress, self.stats)
 
-    def batch(self, ids: ArrayLike, epoch: int | None = None) -> tuple[Any, ...]:
-        """Any samples as one batch, at once, as they are in `epoch` (default: the current one). On this thread."""
+    def batch(self, ids: ArrayLike, epoch: int | None = None, *, draws: ArrayLike = 0) -> tuple[Any, ...]:
+        """Any samples as one batch, at once, as they are in `epoch` (default: the current one). On this thread.
+
+        draws: one for all or one per sample, as in `epoch_draws`: which time that the epoch has the sample.
+        """
         asked = select(len(self._set.labels), self._set.blocks, ids, None).ids
         at = self.epoch if epoch is None else epoch
         fill = self._resident
         if fill is not None and not fill.holds(asked):
             fill = None
-        job = self._decoder.decode_now(asked, self._rule.seed, at, fill)
+        job = self._decoder.decode_now(asked, self._rule.seed, at, fill, draws=checked_draws(draws, len(asked)))
         self._decoder.finish(job)
         return job.output
 
@@ -225,7 +234,8 @@ class ImageLoader:
         buffers[f"{arrays} batch arrays"] = arrays * self.batch_size * picture
         buffers[f"scratch of {self.workers} decode workers"] = self.workers * self._decoder.scratch_bytes
         buffers["entry points into the pictures"] = self._decoder.entry_point_bytes
-        buffers["orders and tables"] = 8 * (4 * len(self._selection) + 8 * len(self._set.labels))
+        per_position = 6 if self._selection.repeats else 4
+        buffers["orders and tables"] = 8 * (per_position * len(self._selection) + 8 * len(self._set.labels))
         return MemoryPlan(buffers)
 
     def close(self) -> None:

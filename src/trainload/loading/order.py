@@ -1,7 +1,7 @@
 """Which sample when: the order of an epoch and its cut into the batches of each rank. Pure: no files, no threads.
 
-The law is docs/order.md. An order depends on (seed, epoch, shuffle kind, group size) and the set alone, so it is the
-same for any number of threads; ranks only cut what is already in order.
+The law is docs/order.md, in the versions 1 and 2. An order depends on (seed, epoch, shuffle kind, group size) and the
+set alone, so it is the same for any number of threads; ranks only cut what is already in order.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ from trainload.imaging.philox import random_bits
 
 Shuffle = Literal["none", "group", "full", "weighted"]
 Last = Literal["short", "drop", "pad"]
+LAW_VERSION = 2
+DRAWS_SINCE = 2  # the version from which on a sample that an epoch repeats has a draw number of its own
+MOST_REPEATED = 1 << 32  # ids and positions of orders with repeats: what a draw number's counter has room for
 SHUFFLES: tuple[Shuffle, ...] = ("none", "group", "full", "weighted")
 LASTS: tuple[Last, ...] = ("short", "drop", "pad")
 
@@ -25,11 +28,15 @@ SAMPLE_STREAM, BLOCK_STREAM, WEIGHT_STREAM = 0, 1, 2
 
 @dataclass(frozen=True, slots=True)
 class OrderRule:
-    """Everything but the set and the epoch that an order depends on. `group_blocks` matters to "group" alone."""
+    """Everything but the set and the epoch that an order depends on. `group_blocks` matters to "group" alone.
+
+    version: of the law. A run that began under an older one goes on under it.
+    """
 
     seed: int
     shuffle: Shuffle
     group_blocks: int
+    version: int = LAW_VERSION
 
 
 def permutation(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
@@ -90,6 +97,19 @@ def _weighted_draws(seed: int, epoch: int, weights: NDArray[np.float64]) -> NDAr
     draws = np.searchsorted(cumulative, uniform * cumulative[-1], side="right")
     most = np.flatnonzero(weights)[-1]  # the product may round up to the total
     return np.asarray(np.minimum(draws, most), np.int64)
+
+
+def draw_numbers(order: NDArray[np.int64]) -> NDArray[np.uint32]:
+    """How many earlier positions of an order hold the same id: uint32 [n]. Ids and n: at most 2^32. O(n log n)."""
+    index_bits = np.uint64(max(len(order) - 1, 1).bit_length())
+    keyed = (order.astype(np.uint64) << index_bits) | np.arange(len(order), dtype=np.uint64)
+    keyed.sort()
+    ids = keyed >> index_bits
+    first = np.flatnonzero(np.append(True, ids[1:] != ids[:-1])[: len(ids)])
+    runs = np.diff(np.append(first, len(ids)))
+    draws = np.empty(len(order), np.uint32)
+    draws[keyed & ((np.uint64(1) << index_bits) - np.uint64(1))] = np.arange(len(ids)) - np.repeat(first, runs)
+    return draws
 
 
 @dataclass(frozen=True, slots=True)

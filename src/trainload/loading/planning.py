@@ -79,7 +79,7 @@ class Planner:
     def _make(self, rule: OrderRule, epoch: int, position: int, buffer_bytes: int | None) -> RunPlan:
         selection, places, force = self._selection, self._places, self._workforce
         share = cut_order(self._cut, len(selection), position)
-        stream = selection.order(rule, epoch)[share.positions]
+        stream, draws = selection.order(rule, epoch)[share.positions], selection.draws(rule, epoch)
         windows = np.array([0, len(stream)], np.int64)
         if places is not None and buffer_bytes is not None:
             groups = None
@@ -89,7 +89,7 @@ class Planner:
         return RunPlan(
             seed=rule.seed, epoch=epoch, stream=stream, share=share, windows=windows, labels=self._labels,
             workers=force.workers, io_workers=force.io_workers, prefetch=force.prefetch, verify=force.verify,
-            slice_size=self._slice_size,
+            slice_size=self._slice_size, draws=None if draws is None else draws[share.positions],
         )  # fmt: skip
 
 

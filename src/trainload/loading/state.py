@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -11,10 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainload.errors import UsageError
-from trainload.loading.order import SHUFFLES, OrderRule, Shuffle
+from trainload.loading.order import DRAWS_SINCE, LAW_VERSION, SHUFFLES, OrderRule, Shuffle
 from trainload.loading.progress import Progress
-
-VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +22,7 @@ class LoaderState:
 
     epoch, position: samples of the global order that all ranks have consumed in this epoch. seed, shuffle,
     group_blocks: the order's rule. samples: "set" of the samples, by fingerprint. Says nothing of ranks, threads, batch
-    size or mode: these may change.
+    size or mode: these may change. version: of the order's law; that of an older one still holds.
     """
 
     epoch: int
@@ -32,16 +31,18 @@ class LoaderState:
     shuffle: Shuffle
     group_blocks: int
     samples: str
-    version: int = VERSION
+    version: int = LAW_VERSION
 
     @property
     def rule(self) -> OrderRule:
-        return OrderRule(self.seed, self.shuffle, self.group_blocks)
+        return OrderRule(self.seed, self.shuffle, self.group_blocks, self.version)
 
     @staticmethod
     def of(progress: Progress, rule: OrderRule, samples: str) -> LoaderState:
         """The state of a loader that stands there."""
-        return LoaderState(progress.epoch, progress.position, rule.seed, rule.shuffle, rule.group_blocks, samples)
+        return LoaderState(
+            progress.epoch, progress.position, rule.seed, rule.shuffle, rule.group_blocks, samples, rule.version
+        )
 
     def to_dict(self) -> dict[str, int | str]:
         """Plain numbers and strings (JSON), under 1 KB."""
@@ -53,9 +54,10 @@ class LoaderState:
         names = tuple(LoaderState.__dataclass_fields__)
         if set(state) != set(names):
             raise UsageError(f"a loader's state has the entries {', '.join(names)}, not {', '.join(map(str, state))}")
-        if state["version"] != VERSION:
+        version = state["version"]
+        if not isinstance(version, int) or not 1 <= version <= LAW_VERSION:
             raise UsageError(
-                f"this version of trainload reads loader states of version {VERSION}, not {state['version']}"
+                f"this version of trainload reads loader states of the versions 1 to {LAW_VERSION}, not {version!r}"
             )
         if state["samples"] != samples:
             raise UsageError(f"the state belongs to another set of samples ({state['samples']}, this one is {samples})")
@@ -68,6 +70,17 @@ class LoaderState:
                 f"shuffle in a loader's state must be one of {', '.join(SHUFFLES)}, not {state['shuffle']!r}"
             )
         return LoaderState(**state)
+
+
+def warn_of_equal_repeats(rule: OrderRule, repeats: bool) -> None:
+    """Warn of a run that goes on under a law by which a sample comes equal each time that an epoch repeats it."""
+    if repeats and rule.version < DRAWS_SINCE:
+        warnings.warn(
+            f"the loader's state is of version {rule.version}: the run goes on as it began, and a sample that an epoch "
+            f"repeats comes with the same augmentation each time; load {{**state, 'version': {LAW_VERSION}}} to give "
+            "every repeat its own from here on",
+            stacklevel=3,
+        )
 
 
 def fingerprint(*tables: NDArray[np.generic] | None) -> str:
