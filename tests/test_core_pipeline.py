@@ -93,12 +93,14 @@ def cut(pixels: NDArray[np.uint8], step: Cut) -> NDArray[np.uint8]:
     return padded[top : top + step.height, left : left + step.width]
 
 
-def by_plan(chosen: list[Any], encoded: bytes, sample: int, seed: int = 7, epoch: int = 3) -> NDArray[np.float64]:
+def by_plan(
+    chosen: list[Any], encoded: bytes, sample: int, seed: int = 7, epoch: int = 3, draw: int = 0
+) -> NDArray[np.float64]:
     """The picture after its steps; erased boxes have the values of the steps."""
     pixels = np.asarray(Image.open(io.BytesIO(encoded)).convert("RGB"))
     height, width = pixels.shape[:2]
     core = split_ops(chosen).core
-    for step in plan_sample(core, width=width, height=height, seed=seed, epoch=epoch, sample=sample):
+    for step in plan_sample(core, width=width, height=height, seed=seed, epoch=epoch, sample=sample, draw=draw):
         if isinstance(step, Scale):
             pixels = resized(pixels, step)
         elif isinstance(step, Cut):

@@ -143,7 +143,8 @@ def test_a_state_of_another_set_is_refused(ds):
     state = loader_of(ds).state_dict()
     with pytest.raises(tl.UsageError, match="another set"):
         loader_of(ds, indices=range(10)).load_state_dict(state)
-    for name, value in (("position", 10**6), ("epoch", -1), ("shuffle", "magic"), ("version", 3), ("version", "2"), ("seed", "1")):
+    wrong = {"position": [10**6], "epoch": [-1], "shuffle": ["magic"], "version": [0, 3, "2"], "seed": ["1"]}
+    for name, value in ((name, value) for name, values in wrong.items() for value in values):
         with pytest.raises(tl.UsageError, match=name):
             loader_of(ds).load_state_dict({**state, name: value})
     with pytest.raises(tl.UsageError, match="entries"):

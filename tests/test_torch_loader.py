@@ -231,6 +231,59 @@ def test_a_batch_operation_with_an_array_of_its_own_is_sent_whole(path, fake_cud
     assert all(np.array_equal(a.numpy(), b[0]) for a, b in zip(found, expected, strict=True))
 
 
+PARTS = {
+    "whole": lambda im: im,
+    "first half": lambda im: im[: len(im) // 2],
+    "second half": lambda im: im[len(im) // 2 :],
+    "every other": lambda im: im[::2],
+    "backwards": lambda im: im[::-1],
+    "mirrored": lambda im: im[:, :, ::-1],
+    "transposed": lambda im: im.transpose(0, 2, 1, 3),
+    "channels first": lambda im: im.transpose(0, 3, 1, 2),
+    "columns": lambda im: im[:, :, 4:12],
+    "flattened": lambda im: im.reshape(len(im), -1),
+    "wide": lambda im: im.reshape(len(im), 8, 32, 3),
+    "signed bytes": lambda im: im.view(np.int8),
+    "pairs of bytes": lambda im: im.reshape(len(im), -1).view(np.int16),
+    "one picture repeated": lambda im: np.broadcast_to(im[1:2], im.shape),
+    "overlapping windows": lambda im: np.lib.stride_tricks.sliding_window_view(im, 3, axis=1),
+    "one gray channel": lambda im: im[..., :1],
+    "nothing": lambda im: im[:0],
+    "an array of its own": lambda im: im + 1,
+    "floats": lambda im: im.astype(np.float32),
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_what_a_batch_operation_makes_of_the_zone_is_what_is_sent(path, fake_cuda, part):
+    ops = [*OPS, lambda images, labels: (PARTS[part](images), labels)]
+    found, _, _ = through_station(path, ops)
+    expected = numpy_batches(path, ops=ops, layout="NHWC")
+    for tensor, (images, *_) in zip(found, expected, strict=True):
+        assert str(tensor.dtype) == f"torch.{images.dtype}"
+        assert np.array_equal(tensor.numpy().view(np.uint8), images.copy().view(np.uint8))
+
+
+def test_the_whole_batch_in_place_is_sent_without_a_copy(path, fake_cuda):
+    station = stations.TransferStation((8, 4, 4, 3), torch.uint8, torch.device("cpu"))
+    for count in (8, 5):
+        images = station.take(count)
+        tensor, _ = station.send(images, [np.zeros(count)])
+        assert (tensor.data_ptr(), tuple(tensor.shape)) == (images.ctypes.data, images.shape)
+
+
+@pytest.mark.parametrize("part", ["floats", "one gray channel", "flattened", "signed bytes", "transposed wide"])
+@pytest.mark.parametrize("finish", [None, lambda tensor, out: out.copy_(tensor)], ids=["bytes", "finished there"])
+def test_fixed_addresses_refuse_pictures_of_another_kind(path, fake_cuda, part, finish):
+    changed = {**PARTS, "transposed wide": lambda im: im.reshape(len(im), 8, 32, 3).transpose(0, 2, 1, 3)}[part]
+    ops = [*OPS, lambda images, labels: (changed(images), labels)]
+    if finish is not None and part in ("floats", "signed bytes"):
+        assert through_station(path, ops, fixed=True, finish=finish)
+        return
+    with pytest.raises(tl.UsageError, match="a batch operation made pictures of"):
+        through_station(path, ops, fixed=True, finish=finish)
+
+
 @needs_gpu
 @pytest.mark.parametrize("fixed", [False, True])
 @pytest.mark.parametrize("on_device", [False, True])

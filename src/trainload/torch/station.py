@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from trainload.errors import UsageError
 from trainload.torch.normalize import DeviceNormalize
 
 ZONES = 2
@@ -101,15 +102,25 @@ class TransferStation:
         return [sent, *rest]
 
     def _source(self, zone: Zone, images: NDArray[Any]) -> torch.Tensor:
-        """The pinned pictures; a batch operation may have put them into an array of its own."""
-        if np.shares_memory(images, zone.array) and images.flags.c_contiguous:
-            return zone.tensor[: len(images)]
+        """The pictures in pinned memory: those of the zone where they are as the decoder left them, else a copy.
+
+        A batch operation may have returned a part of the batch, another view of it, or an array of its own.
+        """
+        count = len(images)
+        if images.__array_interface__ == zone.array[:count].__array_interface__:  # address, shape, strides, type
+            return zone.tensor[:count]
         return torch.from_numpy(np.ascontiguousarray(images)).pin_memory()
 
     def _send_images(self, source: torch.Tensor, current: torch.cuda.Stream) -> torch.Tensor:
         target = None
         if self._fixed is not None:
             target = self._fixed.take_turn(self._stream, current)[: len(source)]
+            wanted = target.dtype if self._finish is None else source.dtype
+            if (source.dtype, source.shape) != (wanted, target.shape):  # copy_ would convert and repeat, in silence
+                raise UsageError(
+                    f"a batch operation made pictures of {source.dtype} {tuple(source.shape)}; with fixed_addresses "
+                    f"they must stay {wanted} {tuple(target.shape)}"
+                )
         if self._finish is None:
             if target is None:
                 return source.to(self._device, non_blocking=True)
