@@ -149,3 +149,34 @@ def test_threads_share_a_store() -> None:
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda epoch: epochs.run(epoch % 16, store)[0], range(48)))
     assert all(np.array_equal(images, expected[n % 16]) for n, images in enumerate(found))
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), damaged_epochs=st.integers(1, 4), changes=st.integers(1, 3))
+def test_nothing_learned_from_damaged_bytes_outlives_the_damage(seed: int, damaged_epochs: int, changes: int) -> None:
+    """Crops of damaged pictures leave rows undecoded, so a decoder may find nothing wrong where points are wrong."""
+    rng = np.random.default_rng(seed)
+    whole = [make_jpeg(200, 200, ("4:2:0", "4:4:4")[n % 2], seed=n) for n in range(4)]
+    store, epochs = _core.EntryPointStore(PLENTY), Epochs(whole)
+    for epoch in range(8):
+        shown = [bytearray(encoded) for encoded in whole]
+        for encoded in shown if epoch < damaged_epochs else ():
+            for _ in range(changes):
+                encoded[rng.integers(700, len(encoded) - 2)] ^= 1 << rng.integers(8)
+        epochs.show([bytes(encoded) for encoded in shown])
+        assert_store_changes_nothing(epochs, store, range(epoch, epoch + 1))
+
+
+def test_one_changed_bit_anywhere_is_another_picture() -> None:
+    """A store that knows a picture keeps nothing of it for bytes that differ in one bit."""
+    whole = make_jpeg(64, 64, "4:2:0")
+    for at in range(0, len(whole), 7):
+        store = _core.EntryPointStore(PLENTY)
+        epochs = Epochs([whole])
+        assert_store_changes_nothing(epochs, store, range(2))
+        changed = bytearray(whole)
+        changed[at] ^= 1 << at % 8
+        epochs.show([bytes(changed)])
+        assert_store_changes_nothing(epochs, store, range(3))
+        epochs.show([whole])
+        assert_store_changes_nothing(epochs, store, range(3))

@@ -1,26 +1,46 @@
 #include "core/entry_points.h"
 
+#include <algorithm>
+#include <array>
 #include <cstring>
+
+#include "core/clones.h"
 
 namespace trainload {
 namespace {
 
 constexpr std::size_t kPictureBytes = 96;  // of the map, for each picture
-constexpr std::size_t kWords = 8;          // of the data that go into a fingerprint
 
 std::size_t bytes_of(std::size_t points) {
     return points * sizeof(EntryPoint) + kPictureBytes;
 }
 
-// Takes up words of 8 bytes, at every `step`-th offset from `offset` on.
-std::uint64_t mixed(std::uint64_t hash, Bytes bytes, std::size_t offset, std::size_t step) {
-    for (; offset + 8 <= bytes.size(); offset += step) {
-        std::uint64_t word;
-        std::memcpy(&word, bytes.data() + offset, sizeof word);
-        hash = (hash ^ word) * 0x9E3779B97F4A7C15ULL;
-        hash ^= hash >> 32;
+// 32-bit words side by side, enough of them to wait for no multiplication.
+using Lanes = std::uint32_t __attribute__((vector_size(32)));
+constexpr std::size_t kVectors = 8, kStride = kVectors * sizeof(Lanes);
+constexpr std::uint32_t kOdd = 0x9E3779B1U;
+
+using LaneState = std::array<Lanes, kVectors>;
+
+// Every step is reversible, so one changed word changes its lane for good.
+TRAINLOAD_CLONES void take_strides(const std::uint8_t* at, std::size_t strides, LaneState& state) {
+    LaneState lanes = state;
+    for (; strides != 0; --strides, at += kStride) {
+#pragma GCC unroll 8
+        for (std::size_t i = 0; i < kVectors; ++i) {
+            Lanes words;
+            std::memcpy(&words, at + i * sizeof words, sizeof words);
+            lanes[i] = (lanes[i] ^ words) * kOdd;
+            lanes[i] ^= lanes[i] >> 15;
+        }
     }
-    return hash;
+    state = lanes;
+}
+
+// All 128 bits of the product count.
+std::uint64_t product(std::uint64_t a, std::uint64_t b) {
+    const auto wide = static_cast<unsigned __int128>(a) * b;
+    return static_cast<std::uint64_t>(wide) ^ static_cast<std::uint64_t>(wide >> 64);
 }
 
 }  // namespace
@@ -54,10 +74,19 @@ bool EntryPointStore::reserve(std::size_t bytes) {
     return false;
 }
 
-std::uint64_t fingerprint_of(Bytes jpeg, const JpegHeader& header) {
-    const std::size_t data = jpeg.size() - header.scan_offset;
-    const std::uint64_t head = mixed(jpeg.size(), jpeg.first(header.scan_offset), 0, 8);
-    return mixed(head, jpeg, header.scan_offset, data / kWords + 1);
+std::uint64_t fingerprint_of(Bytes bytes) {
+    LaneState lanes{};
+    const std::size_t whole = bytes.size() / kStride;
+    take_strides(bytes.data(), whole, lanes);
+    std::array<std::uint8_t, kStride> rest{};
+    std::ranges::copy(bytes.subspan(whole * kStride), rest.begin());
+    take_strides(rest.data(), 1, lanes);
+    std::array<std::uint64_t, kStride / 8> words;
+    std::memcpy(words.data(), lanes.data(), kStride);
+    std::uint64_t fingerprint = bytes.size();
+    for (std::size_t i = 0; i < words.size(); ++i)
+        fingerprint = product(fingerprint ^ words[i], 0x243F6A8885A308D3ULL + 2 * i);
+    return fingerprint;
 }
 
 }  // namespace trainload

@@ -34,7 +34,7 @@ PictureView packed(std::vector<std::uint8_t>& bytes, Size size) {
 bool decode_by_points(Scratch& scratch, EntryPointStore& store, std::uint64_t id, Bytes jpeg, const JpegHeader& header,
                       Box region, int denominator, RowSink& sink, Verdict& verdict) {
     EntryPoints& points = scratch.entry_points;
-    const std::uint64_t fingerprint = fingerprint_of(jpeg, header);
+    const std::uint64_t fingerprint = fingerprint_of(jpeg);
     if (!store.load(id, fingerprint, points)) return false;
     const std::size_t known = points.size();
     if (!scratch.decoder.decode_by_points(jpeg, header, region, denominator, sink, points, verdict)) return false;
