@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 
 namespace trainload {
 namespace {
@@ -19,6 +20,12 @@ int side(double value) {
         throw GeometryError("a side of " + std::to_string(value) + " pixels is out of range");
     return static_cast<int>(value);
 }
+
+// The flips that stand before an operation. They are done after the last stage, so what is not the same from both sides
+// is turned round here: the operation sees the flipped picture, the stages hold its mirror image.
+struct Mirror {
+    bool x = false, y = false;
+};
 
 Size output_of(const Stage& stage) {
     return {stage.window.width, stage.window.height};
@@ -57,7 +64,7 @@ void cut(std::vector<Stage>& stages, Box window, Padding padding, std::array<std
     }
 }
 
-Box random_box(const OpSpec& op, Size size, Draws draws) {
+Box random_box(const OpSpec& op, Size size, Mirror mirror, Draws draws) {
     const auto& p = op.parameters;
     const double log_min = std::log(p[4]), log_max = std::log(p[5]);
     for (int i = 0; i < kTries; ++i) {
@@ -75,7 +82,8 @@ Box random_box(const OpSpec& op, Size size, Draws draws) {
         height = std::clamp(round_even(width / p[4]), 1, size.height);
     else if (ratio > p[5])
         width = std::clamp(round_even(height * p[5]), 1, size.width);
-    return {(size.width - width) / 2, (size.height - height) / 2, width, height};
+    // Half a pixel more before the box than after it, where it is flipped.
+    return {(size.width - width + mirror.x) / 2, (size.height - height + mirror.y) / 2, width, height};
 }
 
 Size resized(const OpSpec& op, Size size) {
@@ -92,20 +100,22 @@ Size resized(const OpSpec& op, Size size) {
     return size.width <= size.height ? Size{shorter, longer} : Size{longer, shorter};
 }
 
-Box centred_window(const OpSpec& op, Size size) {
+Box centred_window(const OpSpec& op, Size size, Mirror mirror) {
     const int height = side(op.parameters[0]), width = side(op.parameters[1]);
-    const auto start = [](int have, int need) {
-        if (need > have) return -((need - have) / 2);
-        return round_even((have - need) / 2.0);
+    const auto start = [](int have, int need, bool mirrored) {
+        const int before = need > have ? -((need - have) / 2) : round_even((have - need) / 2.0);
+        return mirrored ? have - need - before : before;
     };
-    return {start(size.width, width), start(size.height, height), width, height};
+    return {start(size.width, width, mirror.x), start(size.height, height, mirror.y), width, height};
 }
 
-void cut_random(std::vector<Stage>& stages, const OpSpec& op, Draws draws) {
+void cut_random(std::vector<Stage>& stages, const OpSpec& op, Mirror mirror, Draws draws) {
     const auto& p = op.parameters;
     const Size size = output_of(stages.back());
     const int height = side(p[0]), width = side(p[1]);
     int left = side(p[2]), top = side(p[3]), right = side(p[4]), bottom = side(p[5]);
+    if (mirror.x) std::swap(left, right);
+    if (mirror.y) std::swap(top, bottom);
     if (p[6] != 0) {
         const int lack_y = std::max(0, height - (size.height + top + bottom));
         const int lack_x = std::max(0, width - (size.width + left + right));
@@ -124,25 +134,36 @@ void cut_random(std::vector<Stage>& stages, const OpSpec& op, Draws draws) {
 
 }  // namespace
 
+bool flips(const OpSpec& op, const SampleKey& key) {
+    return key.draws(op).uniform() < op.parameters[0];
+}
+
 void plan_geometry(const std::vector<OpSpec>& ops, Size picture, const SampleKey& key, std::vector<Stage>& stages) {
     stages.clear();
     start_stage(stages, picture);
+    Mirror mirror;
     for (const OpSpec& op : ops) {
         const Size size = output_of(stages.back());
         const Box all{0, 0, size.width, size.height};
         switch (op.kind) {
             case OpKind::random_resized_crop:
-                scale_box(stages, random_box(op, size, key.draws(op)), all,
+                scale_box(stages, random_box(op, size, mirror, key.draws(op)), all,
                           {side(op.parameters[1]), side(op.parameters[0])});
                 break;
             case OpKind::resize:
                 scale_box(stages, all, all, resized(op, size));
                 break;
             case OpKind::center_crop:
-                cut(stages, centred_window(op, size), Padding::constant, {0, 0, 0});
+                cut(stages, centred_window(op, size, mirror), Padding::constant, {0, 0, 0});
                 break;
             case OpKind::random_crop:
-                cut_random(stages, op, key.draws(op));
+                cut_random(stages, op, mirror, key.draws(op));
+                break;
+            case OpKind::horizontal_flip:
+                mirror.x ^= flips(op, key);
+                break;
+            case OpKind::vertical_flip:
+                mirror.y ^= flips(op, key);
                 break;
             default:
                 break;

@@ -23,8 +23,12 @@
 //     padding first; pad_if_needed != 0: a side that is still too short by d grows by d at both ends. top = below(H -
 //     height + 1), then left = below(W - width + 1), both always drawn. padding_mode: 0 constant (r, g, b), 1 edge,
 //     2 reflect, 3 symmetric. A picture that stays too small is an error (GeometryError).
-// The last pass (finish.h) draws, each from its own stream:
-// horizontal_flip {p}, vertical_flip {p}: one draw; flipped if uniform() < p.
+// horizontal_flip {p}, vertical_flip {p}
+//     one draw; flipped if uniform() < p. Done after the last crop or resize, which see the flipped picture all the
+//     same: behind an odd number of flips of an axis, random places count from the axis's far end (a drawn `left` is
+//     the number of pixels at the right of the box), and what has a near and a far end of its own (padding, a centre
+//     between two pixels) keeps them.
+// The last pass (finish.h) draws, from its own stream:
 // random_erasing {p, scale_min, scale_max, ratio_min, ratio_max, value_mode, r, g, b}
 //     one draw: nothing happens if uniform() >= p. Up to 10 tries, each: area = H * W * uniform(scale_min, scale_max);
 //     ratio = exp(uniform(log ratio_min, log ratio_max)); h = round(sqrt(area * ratio)), w = round(sqrt(area /
@@ -84,6 +88,9 @@ class GeometryError : public std::runtime_error {
   public:
     using std::runtime_error::runtime_error;
 };
+
+// Whether a flip happens.
+bool flips(const OpSpec& op, const SampleKey& key);
 
 // The stages of a list of operations (others than geometry are skipped) for a picture of the given size: one stage
 // unless a resize follows a resize or a padded crop. Reuses the vector. Throws GeometryError.

@@ -16,10 +16,6 @@ bool is_pixel_op(OpKind kind) {
     return kind >= OpKind::color_jitter && kind <= OpKind::auto_augment;
 }
 
-bool flips(const OpSpec& op, const SampleKey& key) {
-    return key.draws(op).uniform() < op.parameters[0];
-}
-
 std::string size_text(Size size) {
     return std::to_string(size.width) + "x" + std::to_string(size.height);
 }

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from trainload import _core
 from trainload.errors import UsageError
@@ -82,6 +83,21 @@ class Erase:
 Step = Scale | Cut | Flip | Change | Erase
 
 
+class Mirror(NamedTuple):
+    """Whether left and right, top and bottom have been exchanged so far: then random places count from the far end."""
+
+    x: bool
+    y: bool
+
+    def turned(self, flip: Flip) -> Mirror:
+        """After one more flip."""
+        return Mirror(self.x ^ flip.is_horizontal, self.y ^ (not flip.is_horizontal))
+
+    def place(self, x: int, y: int, room_x: int, room_y: int) -> tuple[int, int]:
+        """Drawn numbers 0 .. room as what lies to the left of a box and above it."""
+        return room_x - x if self.x else x, room_y - y if self.y else y
+
+
 def plan_sample(
     ops: Sequence[tuple[int, PictureOp]], *, width: int, height: int, seed: int, epoch: int, sample: int, draw: int = 0
 ) -> list[Step]:
@@ -91,20 +107,24 @@ def plan_sample(
     before. Raises UsageError for a crop that is larger than its picture.
     """
     steps: list[Step] = []
+    mirror = Mirror(False, False)
     for position, op in ops:
         kind, numbers = op.spec()
         draws = Draws(seed, epoch, sample, position, draw)
-        new = _PLANS[kind](numbers, draws, width, height)
+        plan = _GEOMETRY.get(kind)
+        new = plan(numbers, draws, width, height, mirror) if plan else _PLANS[kind](numbers, draws, width, height)
         for step in new:
             if isinstance(step, Scale):
                 width, height = step.to_width, step.to_height
             elif isinstance(step, Cut):
                 width, height = step.width, step.height
+            elif isinstance(step, Flip):
+                mirror = mirror.turned(step)
         steps += new
     return steps
 
 
-def _random_resized_crop(p: list[float], draws: Draws, width: int, height: int) -> list[Step]:
+def _random_resized_crop(p: list[float], draws: Draws, width: int, height: int, mirror: Mirror) -> list[Step]:
     to_height, to_width = int(p[0]), int(p[1])
     low, high = math.log(p[4]), math.log(p[5])
     for _ in range(_TRIES):
@@ -112,7 +132,9 @@ def _random_resized_crop(p: list[float], draws: Draws, width: int, height: int) 
         ratio = math.exp(draws.uniform(low, high))
         box_width, box_height = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
         if 0 < box_width <= width and 0 < box_height <= height:
-            top, left = draws.below(height - box_height + 1), draws.below(width - box_width + 1)
+            room_x, room_y = width - box_width, height - box_height
+            y, x = draws.below(room_y + 1), draws.below(room_x + 1)
+            left, top = mirror.place(x, y, room_x, room_y)
             return [Scale(left, top, box_width, box_height, to_width, to_height)]
     box_width, box_height = width, height
     if width / height < p[4]:
@@ -123,7 +145,7 @@ def _random_resized_crop(p: list[float], draws: Draws, width: int, height: int) 
     return [Scale(left, top, box_width, box_height, to_width, to_height)]
 
 
-def _resize(p: list[float], draws: Draws, width: int, height: int) -> list[Step]:
+def _resize(p: list[float], draws: Draws, width: int, height: int, mirror: Mirror) -> list[Step]:
     if p[1]:
         return [Scale(0, 0, width, height, int(p[1]), int(p[0]))]
     shorter = int(p[0])
@@ -134,7 +156,7 @@ def _resize(p: list[float], draws: Draws, width: int, height: int) -> list[Step]
     return [Scale(0, 0, width, height, to_width, to_height)]
 
 
-def _center_crop(p: list[float], draws: Draws, width: int, height: int) -> list[Step]:
+def _center_crop(p: list[float], draws: Draws, width: int, height: int, mirror: Mirror) -> list[Step]:
     def start(have: int, need: int) -> int:
         return -((need - have) // 2) if need > have else round((have - need) / 2.0)
 
@@ -142,7 +164,7 @@ def _center_crop(p: list[float], draws: Draws, width: int, height: int) -> list[
     return [Cut(start(width, to_width), start(height, to_height), to_width, to_height)]
 
 
-def _random_crop(p: list[float], draws: Draws, width: int, height: int) -> list[Step]:
+def _random_crop(p: list[float], draws: Draws, width: int, height: int, mirror: Mirror) -> list[Step]:
     to_height, to_width, left, top, right, bottom = (int(number) for number in p[:6])
     if p[6]:
         lack_x = max(0, to_width - (width + left + right))
@@ -151,9 +173,10 @@ def _random_crop(p: list[float], draws: Draws, width: int, height: int) -> list[
     room_x, room_y = width + left + right - to_width, height + top + bottom - to_height
     if room_x < 0 or room_y < 0:
         raise UsageError(f"RandomCrop takes {to_width}x{to_height} from a picture of {width}x{height}")
-    y, x = draws.below(room_y + 1) - top, draws.below(room_x + 1) - left
+    y, x = draws.below(room_y + 1), draws.below(room_x + 1)
+    x, y = mirror.place(x, y, room_x, room_y)
     fill = (int(p[8]), int(p[9]), int(p[10]))
-    return [Cut(x, y, to_width, to_height, _PADDING_MODES[int(p[7])], fill)]
+    return [Cut(x - left, y - top, to_width, to_height, _PADDING_MODES[int(p[7])], fill)]
 
 
 def _horizontal_flip(p: list[float], draws: Draws, width: int, height: int) -> list[Step]:
@@ -235,11 +258,13 @@ def _random_erasing(p: list[float], draws: Draws, width: int, height: int) -> li
     return []
 
 
-_PLANS = {
+_GEOMETRY = {
     "random_resized_crop": _random_resized_crop,
     "resize": _resize,
     "center_crop": _center_crop,
     "random_crop": _random_crop,
+}
+_PLANS = {
     "horizontal_flip": _horizontal_flip,
     "vertical_flip": _vertical_flip,
     "color_jitter": _color_jitter,
