@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -53,9 +54,10 @@ def augment(
     picture: Image.Image, name: str, x: float, interpolation: str = "nearest", fill: tuple[int, int, int] = (0, 0, 0)
 ) -> Image.Image:
     """Torchvision's augmentation of this name and magnitude on a PIL picture."""
+    angle = math.radians(math.degrees(math.atan(x)))  # torchvision's affine() takes degrees
     matrices = {
-        "ShearX": (1, x, 0, 0, 1, 0),
-        "ShearY": (1, 0, 0, x, 1, 0),
+        "ShearX": (1, math.tan(angle), 0, 0, 1, 0),
+        "ShearY": (1, 0, 0, math.sin(angle) / math.cos(angle), 1, 0),
         "TranslateX": (1, 0, -int(x), 0, 1, 0),
         "TranslateY": (1, 0, 0, 0, 1, -int(x)),
     }

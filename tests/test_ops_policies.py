@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+import math
 
+import numpy as np
+import pytest
+from PIL import Image
+
+from pillow_oracle import augment, smooth_picture
 from trainload import _core
 
 # torchvision.transforms.v2.AutoAugment: augmentation, probability, bin of 10 (-: none), twice per line.
@@ -130,3 +135,39 @@ def test_magnitudes_are_those_of_torchvision() -> None:
     ]  # fmt: skip
     for name in ("Identity", "AutoContrast", "Equalize", "Invert"):
         assert _core.augmentation_magnitude(name, 9, 10, 224, 224) == 0.0
+
+
+@pytest.mark.parametrize("bins", [2, 3, 10, 16, 31, 64, 255])
+def test_magnitudes_are_those_of_torch_linspace_to_the_last_bit(bins: int) -> None:
+    torch = pytest.importorskip("torch")
+    if torch.backends.cpu.get_cpu_capability() == "DEFAULT":
+        pytest.skip("without fused multiply-add torch's last bit is another")
+    ranges = {
+        "ShearX": (0.0, 0.3), "TranslateX": (0.0, 150.0 / 331.0 * 331), "TranslateY": (0.0, 150.0 / 331.0 * 97),
+        "Rotate": (0.0, 30.0), "Color": (0.0, 0.9), "Solarize": (1.0, 0.0),
+    }  # fmt: skip
+    for name, (first, last) in ranges.items():
+        found = [_core.augmentation_magnitude(name, bin_, bins, 331, 97) for bin_ in range(bins)]
+        assert found == torch.linspace(first, last, bins).tolist(), name
+
+
+def test_thresholds_and_shifts_at_a_whole_number_fall_as_in_torchvision() -> None:
+    """By torch.linspace (2.13, AVX2) for RandAugment's 31 bins: the least gray level that Solarize turns; pixels."""
+    thresholds = [math.ceil(255.0 * _core.augmentation_magnitude("Solarize", bin_, 31, 1, 1)) for bin_ in range(31)]
+    assert thresholds == [
+        255, 247, 239, 230, 222, 213, 205, 196, 188, 179, 170, 162, 153, 145, 136, 128, 120, 111, 103, 94, 86, 77, 69,
+        60, 52, 43, 35, 26, 18, 9, 0,
+    ]  # fmt: skip
+    shifts = [int(_core.augmentation_magnitude("TranslateX", bin_, 31, 331, 331)) for bin_ in range(31)]
+    assert shifts == list(range(0, 151, 5))
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("name", ["ShearX", "ShearY"])
+def test_a_bilinear_shear_is_torchvisions_at_every_magnitude(name: str, sign: int) -> None:
+    pixels = smooth_picture(60, 80)
+    for bin_ in range(31):
+        magnitude = sign * _core.augmentation_magnitude(name, bin_, 31, 80, 60)
+        found = pixels.copy()
+        _core.augment(found, name, magnitude, bilinear=True)
+        assert np.array_equal(found, np.asarray(augment(Image.fromarray(pixels), name, magnitude, "bilinear"))), bin_

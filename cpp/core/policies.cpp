@@ -1,6 +1,7 @@
 #include "core/policies.h"
 
 #include <cmath>
+#include <numbers>
 
 #include "core/blur.h"
 #include "core/colour.h"
@@ -18,6 +19,18 @@ Sampling sampling_from(const double* numbers) {
              static_cast<std::uint8_t>(numbers[3])}};
 }
 
+// torch.linspace(first, last, count)[i] in single precision: from the nearer end, one rounding (a fused multiply-add).
+double linspace(double first, double last, int count, int i) {
+    const float from = static_cast<float>(first), to = static_cast<float>(last);
+    const double step = (to - from) / static_cast<float>(count - 1);  // a float
+    return static_cast<float>(i < count / 2 ? from + step * i : to - step * (count - 1 - i));
+}
+
+// The angle of a shear on its way through torchvision's affine(), which takes degrees.
+double shear_angle(double tangent) {
+    return std::atan(tangent) * (180.0 / std::numbers::pi) * (std::numbers::pi / 180.0);
+}
+
 double signed_magnitude(Augmentation augmentation, int bin, int bins, bool negative, PictureView picture) {
     const double magnitude = magnitude_of(augmentation, bin, bins, picture.width, picture.height);
     return negative && has_sign(augmentation) ? -magnitude : magnitude;
@@ -26,26 +39,26 @@ double signed_magnitude(Augmentation augmentation, int bin, int bins, bool negat
 }  // namespace
 
 double magnitude_of(Augmentation augmentation, int bin, int bins, int width, int height) {
-    const double part = static_cast<double>(bin) / (bins - 1);  // 0 .. 1
+    const auto up_to = [&](double last) { return linspace(0.0, last, bins, bin); };
     switch (augmentation) {
         case Augmentation::shear_x:
         case Augmentation::shear_y:
-            return 0.3 * part;
+            return up_to(0.3);
         case Augmentation::translate_x:
-            return 150.0 / 331.0 * width * part;
+            return up_to(150.0 / 331.0 * width);
         case Augmentation::translate_y:
-            return 150.0 / 331.0 * height * part;
+            return up_to(150.0 / 331.0 * height);
         case Augmentation::rotate:
-            return 30.0 * part;
+            return up_to(30.0);
         case Augmentation::brightness:
         case Augmentation::color:
         case Augmentation::contrast:
         case Augmentation::sharpness:
-            return 0.9 * part;
+            return up_to(0.9);
         case Augmentation::posterize:
             return std::nearbyint(8.0 - bin / ((bins - 1) / 4.0));
         case Augmentation::solarize:
-            return 1.0 - part;
+            return linspace(1.0, 0.0, bins, bin);
         default:
             return 0.0;
     }
@@ -61,9 +74,11 @@ void augment(PictureView picture, Augmentation augmentation, double magnitude, S
         case Augmentation::identity:
             return;
         case Augmentation::shear_x:
-            return transform(picture, {1.0, magnitude, 0.0, 0.0, 1.0, 0.0}, sampling, scratch);
-        case Augmentation::shear_y:
-            return transform(picture, {1.0, 0.0, 0.0, magnitude, 1.0, 0.0}, sampling, scratch);
+            return transform(picture, {1.0, std::tan(shear_angle(magnitude)), 0.0, 0.0, 1.0, 0.0}, sampling, scratch);
+        case Augmentation::shear_y: {
+            const double angle = shear_angle(magnitude);
+            return transform(picture, {1.0, 0.0, 0.0, std::sin(angle) / std::cos(angle), 1.0, 0.0}, sampling, scratch);
+        }
         case Augmentation::translate_x:
             return transform(picture, {1.0, 0.0, -std::trunc(magnitude), 0.0, 1.0, 0.0}, sampling, scratch);
         case Augmentation::translate_y:

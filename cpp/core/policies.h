@@ -50,7 +50,8 @@ using Policy = std::array<std::array<PolicyStep, 2>, 25>;
 // policy: 0 ImageNet, 1 CIFAR-10, 2 SVHN.
 const Policy& learned_policy(int policy);
 
-// The magnitude of a bin (without sign) for a picture of this size; 0 where there is none.
+// The magnitude of a bin (without sign) for a picture of this size, rounded to single precision as torchvision's
+// torch.linspace has it: a threshold or a number of pixels may hang on the last bit. 0 where there is none.
 double magnitude_of(Augmentation augmentation, int bin, int bins, int width, int height);
 bool has_sign(Augmentation augmentation);
 

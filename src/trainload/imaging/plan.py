@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+
 from trainload import _core
 from trainload.errors import UsageError
 from trainload.imaging.ops import PictureOp
@@ -235,13 +237,21 @@ def _auto_augment(p: list[float], draws: Draws, width: int, height: int) -> list
 
 def magnitude_of(name: str, bin_: int, bins: int, width: int, height: int) -> float:
     """The magnitude of a bin in the units of the augmentation, without sign; 0 for those that have none."""
-    part = bin_ / (bins - 1)
     if name == "Posterize":
         return float(round(8.0 - bin_ / ((bins - 1) / 4.0)))
+    if name == "Solarize":
+        return _linspace(1.0, 0.0, bins, bin_)
     full = {"Rotate": 30.0, "TranslateX": 150.0 / 331.0 * width, "TranslateY": 150.0 / 331.0 * height}
     full |= dict.fromkeys(("ShearX", "ShearY"), 0.3)
     full |= dict.fromkeys(("Brightness", "Color", "Contrast", "Sharpness"), 0.9)
-    return 1.0 - part if name == "Solarize" else full.get(name, 0.0) * part
+    return _linspace(0.0, full.get(name, 0.0), bins, bin_)
+
+
+def _linspace(first: float, last: float, count: int, i: int) -> float:
+    """torch.linspace(first, last, count)[i]: in single precision, from the nearer end, with one rounding."""
+    start, end = np.float32(first), np.float32(last)
+    step = float((end - start) / np.float32(count - 1))
+    return float(np.float32(float(start) + step * i if i < count // 2 else float(end) - step * (count - 1 - i)))
 
 
 def _random_erasing(p: list[float], draws: Draws, width: int, height: int) -> list[Step]:
