@@ -156,7 +156,7 @@ def test_an_oversize_file_is_packed_once_and_named(tmp_path: Path) -> None:
     summary = tl.pack_images(tmp_path / "src", tmp_path / "set.dts", level=0, jobs=1).sets[0]
     assert (summary.pictures, summary.kinds["larger than a block"]) == (2, 1)
     with pytest.raises(tl.SampleError, match=r"big\.png"):
-        tl.pack_images(tmp_path / "src", tmp_path / "set.dts", level=0, jobs=1, oversize="refuse")
+        tl.pack_images(tmp_path / "src", tmp_path / "set.dts", level=0, jobs=1, oversize="refuse", overwrite=True)
 
 
 def test_bad_pictures_stop_the_pack_or_are_counted_and_named(tmp_path: Path) -> None:

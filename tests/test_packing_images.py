@@ -167,7 +167,7 @@ def test_the_command_prints_the_summary_and_the_same_facts_as_json(tmp_path: Pat
     text = CliRunner().invoke(app, command)
     assert text.exit_code == 0, text.output
     assert "13 pictures of 3 classes at level 1" in text.stdout and "1 gray: stays gray" in text.stdout
-    facts = json.loads(CliRunner().invoke(app, [*command, "--json"]).stdout)["sets"][0]
+    facts = json.loads(CliRunner().invoke(app, [*command, "--overwrite", "--json"]).stdout)["sets"][0]
     assert (facts["pictures"], facts["classes"], facts["kinds"]) == (13, 3, {"gray": 1})
     assert json.loads((tmp_path / "set.dts.report.json").read_text())["summary"]["pictures"] == 13
 

@@ -194,9 +194,9 @@ def test_a_failing_disk_leaves_the_old_file_and_resume_makes_the_new_one(
     with monkeypatch.context() as patch:
         patch.setattr(os, function, fail_after(calls, getattr(os, function), code))
         with pytest.raises(OSError, match=os.strerror(code)):
-            tl.pack_images(source, out, level=level, jobs=1, on_error="skip")
+            tl.pack_images(source, out, level=level, jobs=1, on_error="skip", overwrite=True)
     assert out.read_bytes() == b"old"
-    tl.pack_images(source, out, level=level, jobs=1, on_error="skip", resume=True)
+    tl.pack_images(source, out, level=level, jobs=1, on_error="skip", resume=True, overwrite=True)
     assert out.read_bytes() == (tmp_path / "whole.dts").read_bytes()
     assert {path.name for path in tmp_path.glob("set.dts*")} == {"set.dts", "set.dts.report.json"}
 

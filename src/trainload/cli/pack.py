@@ -68,6 +68,7 @@ def images(
     reference: Annotated[bool, typer.Option("--reference", help="The genuine exporter's bytes.")] = False,
     min_blocks: Annotated[str, typer.Option(help="Reference, level 0: blocks to open with, or auto.")] = "auto",
     resume: Annotated[bool, typer.Option("--resume", help="Go on with what a killed run left.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace OUT where it exists.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Pack a folder of pictures (or a tar of one) into DTS."""
@@ -76,7 +77,7 @@ def images(
         summary = pack_images(
             src, out, level=level, split=split.value, reference=reference, min_blocks=_min_blocks(min_blocks),
             volumes=volumes, jobs=jobs, seed=seed, exif=exif.value, oversize=oversize.value, on_error=on_error.value,
-            check=check.value, resume=resume, progress=bar.show,
+            check=check.value, resume=resume, overwrite=overwrite, progress=bar.show,
         )  # fmt: skip
     if as_json:
         print(json.dumps(summary.facts(), indent=1))

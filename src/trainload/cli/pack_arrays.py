@@ -14,29 +14,32 @@ from trainload.packing.arrays import pack_arrays
 _Src = Annotated[str, typer.Argument(metavar="SRC", help="Folder or tar with the original files, gzipped or not.")]
 _Out = Annotated[str, typer.Argument(metavar="OUT_DIR", help="Folder for the two .dts files.")]
 _Reference = Annotated[bool, typer.Option("--reference", help="Write the sizes that the genuine exporter writes.")]
+_Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace files that have the names.")]
 _Json = Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")]
 
 
 @pack_app.command()
-def mnist(src: _Src, out_dir: _Out, reference: _Reference = False, as_json: _Json = False) -> None:
+def mnist(
+    src: _Src, out_dir: _Out, reference: _Reference = False, overwrite: _Overwrite = False, as_json: _Json = False
+) -> None:
     """Pack MNIST (or a set in its form) from its four idx files."""
-    _pack("mnist", src, out_dir, reference=reference, as_json=as_json)
+    _pack("mnist", src, out_dir, reference=reference, overwrite=overwrite, as_json=as_json)
 
 
 @pack_app.command()
-def cifar10(src: _Src, out_dir: _Out, as_json: _Json = False) -> None:
+def cifar10(src: _Src, out_dir: _Out, overwrite: _Overwrite = False, as_json: _Json = False) -> None:
     """Pack CIFAR-10 from the binary version."""
-    _pack("cifar10", src, out_dir, reference=False, as_json=as_json)
+    _pack("cifar10", src, out_dir, reference=False, overwrite=overwrite, as_json=as_json)
 
 
 @pack_app.command()
-def cifar100(src: _Src, out_dir: _Out, as_json: _Json = False) -> None:
+def cifar100(src: _Src, out_dir: _Out, overwrite: _Overwrite = False, as_json: _Json = False) -> None:
     """Pack CIFAR-100 (fine labels) from the binary version."""
-    _pack("cifar100", src, out_dir, reference=False, as_json=as_json)
+    _pack("cifar100", src, out_dir, reference=False, overwrite=overwrite, as_json=as_json)
 
 
-def _pack(kind: str, src: str, out_dir: str, *, reference: bool, as_json: bool) -> None:
-    written = pack_arrays(kind, src, out_dir, reference=reference)
+def _pack(kind: str, src: str, out_dir: str, *, reference: bool, overwrite: bool, as_json: bool) -> None:
+    written = pack_arrays(kind, src, out_dir, reference=reference, overwrite=overwrite)
     if as_json:
         print(json.dumps({"written": written}, indent=1))
         return

@@ -42,6 +42,8 @@ def _show(report: RecoverReport) -> None:
     )
     for loss in report.losses:
         console.print(f"missing: {_line(loss)}", soft_wrap=True)
+    if report.still_written:
+        console.print(f"{report.source} is still being written: this is what it held just now", soft_wrap=True)
     if not report.losses:
         console.print("nothing between the first and the last window is missing", soft_wrap=True)
 

@@ -50,7 +50,7 @@ def measure_images(data: Path, out: Path, *, epochs: int, tell: Callable[[str], 
     for level in (0, 3):
         target = out / f"lv{level}.dts"
         tell(f"packing LV{level}")
-        pack_images(data, target, level=level)
+        pack_images(data, target, level=level, overwrite=True)
         forms[f"DTS LV{level}"] = target
     ops = [RandomResizedCrop(224), RandomHorizontalFlip()]
     loaders = {

@@ -11,7 +11,6 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,8 @@ from trainload.exporters.numbers import FrameNumbers
 from trainload.formats.envelopes import ENVELOPE_STREAM, RECORD_STREAM, Envelope, envelopes_from_bytes
 from trainload.formats.hyperframe_streams import StreamInfo
 from trainload.reading.hyperframe import HyperframeReader
+from trainload.storage.atomic import AtomicFile
+from trainload.storage.target import check_target
 
 COMPRESSIONS = ("none", "lz4", "zstd")
 _ATTACHMENT = 0x09
@@ -58,21 +59,14 @@ def export_mcap(
         raise UsageError("writing MCAP needs the mcap package: pip install 'trainload[robotics]'") from error
     if compression not in COMPRESSIONS:
         raise UsageError(f"MCAP chunks are compressed by {', '.join(COMPRESSIONS)}, not by {compression!r}")
-    path = Path(out)
-    if path.exists() and not overwrite:
-        raise UsageError(f"the file exists; give another name, or overwrite=True: {path}")
-    work = path.with_name(path.name + ".tmp")
-    try:
-        with work.open("wb") as file:
-            writer = Writer(file, compression=CompressionType[compression.upper()])
+    check_target(out, overwrite=overwrite, inputs=[file.path for file in drive.files])
+    with AtomicFile(out) as file:
+        with file.stream() as stream:
+            writer = Writer(stream, compression=CompressionType[compression.upper()])
             writer.start(profile=_profile(drive), library="trainload")
-            report = _Export(drive, writer, os.fspath(path), progress).run()
+            report = _Export(drive, writer, os.fspath(out), progress).run()
             writer.finish()  # type: ignore[no-untyped-call]
-            file.flush()
-            os.fsync(file.fileno())
-        work.replace(path)
-    finally:
-        work.unlink(missing_ok=True)
+        file.commit()
     return report
 
 

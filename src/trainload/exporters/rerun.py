@@ -21,6 +21,8 @@ from trainload.formats.envelopes import ENVELOPE_STREAM, RECORD_STREAM
 from trainload.formats.hyperframe_streams import TIME_FIELD
 from trainload.reading.frame import Frame
 from trainload.reading.hyperframe import HyperframeReader
+from trainload.storage.atomic import AtomicFile
+from trainload.storage.target import check_target
 
 _MEDIA = {"jpeg": "image/jpeg", "jpg": "image/jpeg", "png": "image/png"}
 _COLOUR = {"rgb8": "RGB", "bgr8": "BGR", "rgba8": "RGBA", "bgra8": "BGRA", "mono8": "L"}
@@ -50,19 +52,15 @@ def export_rerun(
     except ImportError as error:
         raise UsageError("writing .rrd files needs the Rerun SDK: pip install rerun-sdk") from error
     path = Path(out)
-    if path.exists() and not overwrite:
-        raise UsageError(f"the file exists; give another name, or overwrite=True: {path}")
+    check_target(path, overwrite=overwrite, inputs=[file.path for file in drive.files])
     recording = rerun.RecordingStream("trainload", recording_id=path.stem)
-    work = path.with_name(path.name + ".tmp")
-    recording.save(str(work))
     report = RerunReport(os.fspath(path))
-    try:
+    with AtomicFile(path) as file:
+        recording.save(str(file.tmp_path))
         _log_all(drive, rerun, recording, report, progress)
         recording.flush()
         recording.disconnect()
-        work.replace(path)
-    finally:
-        work.unlink(missing_ok=True)
+        file.commit()
     return report
 
 

@@ -23,7 +23,8 @@ from trainload.reading.frame import check_crc
 from trainload.reading.hyperframe_file import HyperframeFile
 from trainload.reading.runs import Runs, plan_stretches
 from trainload.recording.index_runs import ROW_DTYPE, SAMPLE_EVERY, Rows, entries_of, times_of, whole_windows
-from trainload.recording.part import Part, StoredFrame
+from trainload.recording.part import Part, StoredFrame, drop_tmp
+from trainload.storage.target import check_target
 
 Progress = Callable[[int, int], None]
 Section = tuple[bytes, bytes]
@@ -75,16 +76,20 @@ def rewrite(
     meta: dict[str, Any],
     drops: Sequence[Drop] = (),
     unknown: Sequence[Section] = (),
+    inputs: Sequence[HyperframeFile] = (),
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> RewriteSummary:
     """Write the selected frames to `path`, which appears when it is whole.
 
+    inputs: files that were opened beside those of the selections; `path` may be none of all these.
     progress: called with (frames done, frames in all). Memory: what the readers hold, one window, PIECE_FRAMES entries.
     Raises UsageError where `path` exists, FormatError for a damaged frame, OSError from the system; then nothing is
     left under `path`.
     """
-    part = Part(path, window_ns, meta=meta, overwrite=overwrite)
+    files = (*inputs, *(some.file for some in selections))
+    check_target(path, overwrite=overwrite, inputs=[file.path for file in files])
+    part = Part(path, window_ns, meta=meta, overwrite=overwrite, open_file=drop_tmp)
     try:
         part.set_streams(streams)
         part.set_drops(list(drops))

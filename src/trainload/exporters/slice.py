@@ -52,7 +52,7 @@ def slice_recording(
     return rewrite(
         path, [replace(info) for info in infos], selections, window_ns=drive.header.window_length_ns, meta=drive.meta,
         drops=[drop for drop in drive.drops if drop.stream_id in kept], unknown=unknown_sections(drive.files),
-        overwrite=overwrite, progress=progress,
+        inputs=drive.files, overwrite=overwrite, progress=progress,
     )  # fmt: skip
 
 

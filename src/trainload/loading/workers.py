@@ -26,6 +26,7 @@ from trainload.loading.jobs import BatchJob, Decoder, RunPlan, Slice
 from trainload.loading.reads import plan_reads
 from trainload.loading.sets import PictureSet
 from trainload.loading.stats import LoaderStats
+from trainload.machine.threads import start_thread
 
 NOTHING = (None, None)  # no fill, no reads
 
@@ -89,7 +90,7 @@ class Run:
         return not self._stopped and self._pid == os.getpid()
 
     def start(self) -> None:
-        """Claim the buffers, start the threads, admit the first batches."""
+        """Claim the buffers, start the threads, admit the first batches. Raises OSError where there is no thread."""
         self._arenas: Sequence[NDArray[np.uint8]] = ()
         if isinstance(self._memory, BufferPair):
             self._arenas, kept = self._memory.claim(self, self._plan)
@@ -111,7 +112,7 @@ class Run:
                     thread = threading.Thread(
                         target=self._guard, args=(loop, n), name=f"trainload-{name}-{n}", daemon=True
                     )
-                    thread.start()
+                    start_thread(thread)
                     self._threads.append(thread)
             self._admit()
         except BaseException:

@@ -16,6 +16,8 @@ from trainload.formats.class_names import CLASS_NAMES
 from trainload.formats.dts import ARRAY_HEADER_BYTES, CIFAR10, CIFAR100, MNIST, DtsHeader
 from trainload.packing.array_sources import Originals, Split, open_originals, read_cifar, read_mnist
 from trainload.storage.atomic import AtomicFile
+from trainload.storage.folders import make_folders
+from trainload.storage.target import check_target
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,25 +47,35 @@ KINDS = {
 
 
 def pack_arrays(
-    kind: str, src: str | os.PathLike[str], out_dir: str | os.PathLike[str], *, reference: bool = False
+    kind: str,
+    src: str | os.PathLike[str],
+    out_dir: str | os.PathLike[str],
+    *,
+    reference: bool = False,
+    overwrite: bool = False,
 ) -> list[dict[str, Any]]:
     """Write `<kind>_train.dts` and `<kind>_test.dts` into `out_dir` and give what was written, one dict per file.
 
     kind: "mnist", "cifar10" or "cifar100". src: a folder or tar with the original files, each gzipped or not.
     reference: write the sizes that the genuine exporter writes for MNIST (three channels' worth), byte for byte.
-    Raises UsageError for missing files and for the Python-pickle version, FormatError for damaged files.
+    overwrite: replace files that have the names.
+    Raises UsageError where they exist without it, for missing files and for the Python-pickle version; FormatError for
+    damaged files.
     """
     if kind not in KINDS:
         raise UsageError(f"kind must be one of {', '.join(KINDS)}, not {kind!r}")
     out = Path(out_dir)
+    paths = {training: out / f"{kind}_{'train' if training else 'test'}.dts" for training in (True, False)}
+    for path in paths.values():
+        check_target(path, overwrite=overwrite, inputs=[src])
     with open_originals(os.fspath(src)) as originals:
         _refuse_pickles(originals, KINDS[kind])
         _check_class_names(originals, KINDS[kind])
         splits = {training: _read_split(originals, KINDS[kind], is_training=training) for training in (True, False)}
-    out.mkdir(parents=True, exist_ok=True)
+    make_folders(out)
     written = []
     for is_training, split in splits.items():
-        path = out / f"{kind}_{'train' if is_training else 'test'}.dts"
+        path = paths[is_training]
         header = _write(path, KINDS[kind], split, is_training=is_training, reference=reference)
         written.append({
             "path": str(path), "dataset": header.dataset_type, "samples": header.num_samples,

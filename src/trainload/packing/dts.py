@@ -21,7 +21,7 @@ from trainload.codecs.compression import zstd_compress
 from trainload.errors import FormatError
 from trainload.formats import dts
 from trainload.packing.journal import BlockRecord
-from trainload.storage.atomic import AtomicFile
+from trainload.storage.atomic import AtomicFile, tmp_name
 from trainload.storage.file import FileSource
 
 UUID_NAMESPACE = uuid.UUID("6f1d1c3e-52a5-5b0e-9c36-1f3f2b7a4d90")
@@ -52,6 +52,10 @@ class Volume:
     crc: int = 0
 
     @property
+    def tmp_path(self) -> Path:
+        return tmp_name(self.path)
+
+    @property
     def num_samples(self) -> int:
         return sum(len(record.pictures) for record in self.records)
 
@@ -75,12 +79,11 @@ class Volume:
         A run that was killed between the renames of several volumes left the finished ones under their final names.
         """
         records = list(records)
-        tmp_path = self.path.with_name(self.path.name + ".tmp")
-        for path in (tmp_path, self.path):
-            if path.exists():
+        for path in (self.tmp_path, self.path):
+            if records and path.exists():
                 self._take_over(path, records)
-                if path == self.path and records and len(self.records) == len(records):
-                    path.replace(tmp_path)
+                if path == self.path and len(self.records) == len(records):
+                    path.replace(self.tmp_path)
                 elif path == self.path:
                     self.records, self.crc = [], 0
                 return

@@ -13,6 +13,7 @@ from trainload.packing import arrange
 from trainload.packing.set_packer import PackOptions, Progress, SetPacker
 from trainload.packing.sources import open_source
 from trainload.packing.summary import PackSummary
+from trainload.storage.folders import make_folders
 
 
 def pack_images(
@@ -31,6 +32,7 @@ def pack_images(
     on_error: Literal["raise", "skip"] = "raise",
     check: Literal["markers", "decode"] = "markers",
     resume: bool = False,
+    overwrite: bool = False,
     progress: Callable[[Progress], None] | None = None,
 ) -> PackSummary:
     """Pack class folders (or a tar of them) into DTS; what was packed, with counts of everything unusual.
@@ -44,9 +46,10 @@ def pack_images(
     depend on it.
     exif: whether levels 1 to 3 turn pictures upright. oversize, on_error: what to do with a picture larger than a block
     and with one that cannot be used. check: "decode" makes level 0 decode every picture to find hidden damage.
-    resume: go on with what a killed run left in `<out>.tmp`.
+    resume: go on with what a killed run left in `<out>.tmp`. overwrite: replace files that have the names.
 
-    Raises UsageError, SampleError (on_error="raise": the first picture in packing order that cannot be used), OSError.
+    Raises UsageError, before any work also where another process packs to the same name; SampleError (on_error="raise":
+    the first picture in packing order that cannot be used), OSError.
     After an error the .tmp file stays for `resume`; the final name never holds half a file.
     """
     if level not in (0, 1, 2, 3):
@@ -62,13 +65,14 @@ def pack_images(
     if jobs is not None and jobs < 1:
         raise UsageError(f"it takes at least one process, not {jobs}")
     tables = open_source(src, reference=reference)
-    sets = []
+    packers = []
     for name, table in tables.items():
         options = PackOptions(
             level, (name or split) == "train", reference, min_blocks, volumes, jobs or os.cpu_count() or 1, seed, exif,
-            oversize, on_error, check, resume,
+            oversize, on_error, check, resume, overwrite,
         )  # fmt: skip
         path = Path(out) / f"{name}.dts" if name else Path(out)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        sets.append(SetPacker(table, path, options, progress).pack())
-    return PackSummary(tuple(sets))
+        packers.append(SetPacker(table, path, options, progress))
+    for folder in {packer.path.parent for packer in packers}:
+        make_folders(folder)
+    return PackSummary(tuple(packer.pack() for packer in packers))

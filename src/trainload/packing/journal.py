@@ -17,7 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainload.errors import UsageError
+from trainload.storage.atomic import AtomicFile
+from trainload.storage.claim import claim, release
 
+SYNC_BEGUN, SYNC_DONE = b'{"sync": "begun"}\n', b'{"sync": "done"}\n'
 Refusal = tuple[int, int, str]  # picture, kind, reason
 
 
@@ -65,44 +68,74 @@ class BlockRecord:
 
 
 class Journal:
-    """Appends block records; `records` are those that an earlier run left. `close` keeps the file, `remove` ends it."""
+    """Appends block records; `records` are those that an earlier run left. `close` keeps the file, `remove` ends it.
 
-    def __init__(self, path: Path, identity: dict[str, Any], *, resume: bool) -> None:
-        """identity: what must be equal for a resumed pack, JSON values. Raises UsageError where it is not."""
-        self.path = path
+    It is locked while it is open: two packs never write one set. Before a sync of the blocks it says so, and after it
+    that it was good. A sync without its end may have failed, and after a failed sync the page cache shows bytes that
+    the disk does not hold: then the blocks since the last good sync are not among `records`.
+    """
+
+    def __init__(self, target: Path, identity: dict[str, Any], *, resume: bool) -> None:
+        """target: what is packed; the journal lies beside it. identity: what must be equal for a resumed pack, JSON values.
+
+        Raises UsageError where it is not, and where another process packs to the same name.
+        """
+        self.path = path = target.with_name(target.name + ".journal")
         self.records: list[BlockRecord] = []
-        good = self._read(identity) if resume and path.exists() else 0
-        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        os.ftruncate(self._fd, good)
-        self._end = good
-        if not good:
-            self._append(json.dumps(identity).encode() + b"\n")
+        self.synced = 0  # of `records`, those that the disk holds for certain
+        self._fd = claim(path, target, resume=resume)
+        is_new = not os.fstat(self._fd).st_size
+        try:
+            self._end = self._read(identity) if resume else 0
+            self._cut(self._end)
+            if not self._end:
+                self._append(json.dumps(identity).encode() + b"\n")
+        except BaseException:
+            if is_new:
+                self.remove()
+            self.close()
+            raise
 
     def add(self, record: BlockRecord) -> None:
         self._append(record.to_line())
 
+    def sync(self, file: AtomicFile) -> None:
+        """Sync the file of the blocks that were added last; all before them must have been synced."""
+        self._append(SYNC_BEGUN)
+        file.sync()
+        self._append(SYNC_DONE)
+
     def keep(self, records: list[BlockRecord]) -> None:
-        """Begin the list of blocks anew with these, after a check found that not all of them hold."""
-        first_line = self.path.read_bytes().split(b"\n", 1)[0] + b"\n"
-        os.ftruncate(self._fd, len(first_line))
-        self._end = len(first_line)
+        """Begin the list of blocks anew with these, which are synced, after a check that found others wanting."""
+        self._cut(self.path.read_bytes().index(b"\n") + 1)
         for record in records:
             self.add(record)
-        self.records = records
+        self._append(SYNC_DONE)
+        self.records, self.synced = records, len(records)
 
     def close(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            release(fd)
 
     def remove(self) -> None:
-        self.close()
         self.path.unlink(missing_ok=True)
+        self.close()
+
+    def _cut(self, size: int) -> None:
+        try:
+            os.ftruncate(self._fd, size)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, os.fspath(self.path)) from error
+        self._end = size
 
     def _append(self, line: bytes) -> None:
         done = 0
-        while done < len(line):
-            done += os.pwrite(self._fd, line[done:], self._end + done)
+        try:
+            while done < len(line):
+                done += os.pwrite(self._fd, line[done:], self._end + done)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, os.fspath(self.path)) from error
         self._end += len(line)
 
     def _read(self, identity: dict[str, Any]) -> int:
@@ -120,11 +153,24 @@ class Journal:
                 f"the unfinished pack differs in {', '.join(other)}: go on with the same source and switches, "
                 f"or begin anew without --resume: {self.path}"
             )
-        good = len(first)
+        return self._read_lines(lines, len(first))
+
+    def _read_lines(self, lines: list[bytes], good: int) -> int:
+        """Fill `records` from the lines that follow byte `good`; where what is to be believed of them ends."""
+        end, synced_end = good, good
+        begun = False
         for line in lines:
-            try:
-                self.records.append(BlockRecord.from_line(line))
-            except (ValueError, KeyError, TypeError):
-                break
-            good += len(line)
-        return good
+            if line == SYNC_BEGUN:
+                begun = True
+            elif line == SYNC_DONE:
+                begun, self.synced, synced_end = False, len(self.records), end + len(line)
+            else:
+                try:
+                    self.records.append(BlockRecord.from_line(line))
+                except (ValueError, KeyError, TypeError):
+                    break
+            end += len(line)
+        if begun:
+            del self.records[self.synced :]
+            return synced_end
+        return end

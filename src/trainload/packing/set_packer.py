@@ -26,9 +26,12 @@ from trainload.packing.sources import PictureTable
 from trainload.packing.summary import SetSummary, count_kinds, write_report
 from trainload.packing.workers import Result, Workers
 from trainload.storage.atomic import AtomicFile
+from trainload.storage.claim import being_written, discard, is_being_written
+from trainload.storage.target import check_target, refuse_odd_file
 
 Index = NDArray[np.int64]
 PROGRESS_PICTURES = 64  # between two calls of `progress`
+SYNC_BLOCKS = 64  # 1 GB: so much has to be packed again after a failed sync, or a kill during one
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +60,14 @@ class PackOptions:
     on_error: Literal["raise", "skip"]
     check: Literal["markers", "decode"]
     resume: bool
+    overwrite: bool
 
 
 class SetPacker:
-    """Packs `table` into the file `path`, or into volumes named after it. `pack` may be called once."""
+    """Packs `table` into the file `path`, or into volumes named after it. `pack` may be called once.
+
+    Raises UsageError for a name that the set cannot have, before any work.
+    """
 
     def __init__(
         self, table: PictureTable, path: Path, options: PackOptions, progress: Callable[[Progress], None] | None
@@ -74,22 +81,27 @@ class SetPacker:
         self.kinds = np.zeros(len(table), np.uint16)
         self.refusals: dict[int, str] = {}
         self._new_refusals: list[tuple[int, int, str]] = []
+        self._volumes = [Volume(each) for each in volume_paths(path, options.volumes)]
+        for volume in self._volumes:
+            check_target(volume.path, overwrite=options.overwrite or options.resume, inputs=[table.files.path])
+            refuse_odd_file(volume.tmp_path)
+        self._report_path = Path(f"{path}.report.json")
+        refuse_odd_file(self._report_path)
         self._done = 0
         self._resumed = 0
 
     def pack(self) -> SetSummary:
         started = time.monotonic()
-        paths = volume_paths(self.path, self.options.volumes)
-        volumes = [Volume(path) for path in paths]
-        journal = Journal(Path(f"{self.path}.journal"), self._identity(), resume=self.options.resume)
+        volumes = self._volumes
+        journal = Journal(self.path, self._identity(), resume=self.options.resume)
         try:
             facts = self._write_blocks(volumes, journal)
             return self._finish(facts, volumes, journal, started)
         except BaseException:
             if not any(volume.records for volume in volumes):
                 journal.remove()
-                for path in paths:
-                    path.with_name(path.name + ".tmp").unlink(missing_ok=True)
+                for volume in volumes:
+                    discard(volume.tmp_path)
             raise
         finally:
             journal.close()
@@ -219,7 +231,9 @@ class SetPacker:
                 volume.add(file, buffer, record)
                 journal.add(record)
                 self._count(record)
-            file.sync()
+                if len(volume.records) % SYNC_BLOCKS == 0:
+                    journal.sync(file)
+            journal.sync(file)
 
     def _workers(self, capacity: int) -> Workers:
         return Workers(self.table.files, self._level_options(capacity), min(self.options.jobs, len(self.table)))
@@ -254,8 +268,15 @@ class SetPacker:
     # ---- what an earlier run left, how far this one is --------------------------------------------------------------
 
     def _take_over(self, volumes: list[Volume], journal: Journal) -> None:
+        unsynced = {record.volume for record in journal.records[journal.synced :]}
         for volume_id, volume in enumerate(volumes):
+            if is_being_written(volume.tmp_path):
+                raise being_written(volume.path)
+            if volume_id in unsynced and volume.tmp_path.exists():  # what the page cache shows may not be on the disk
+                with AtomicFile(volume.path, resume=True, keep=True) as file:
+                    journal.sync(file)
             volume.take_over([record for record in journal.records if record.volume == volume_id])
+            check_target(volume.path, overwrite=self.options.overwrite)
         good = [record for volume in volumes for record in volume.records]
         if len(good) != len(journal.records):
             journal.keep(good)
@@ -281,9 +302,10 @@ class SetPacker:
                 paths_stored &= write_header(file, facts, volumes, volume_id, names)
                 file.sync()
         summary = self._summary(facts, volumes, paths_stored, started)
-        write_report(Path(summary.report_path), summary, self.table, self.kinds, self.refusals)
+        write_report(self._report_path, summary, self.table, self.kinds, self.refusals)
         for volume in volumes:
-            AtomicFile(volume.path, resume=True, keep=True).commit()
+            with AtomicFile(volume.path, resume=True, keep=True) as file:
+                file.commit()
         journal.remove()
         self._report_progress(len(self.table))
         return summary
@@ -294,7 +316,7 @@ class SetPacker:
         packed = np.concatenate([volume.pictures() for volume in volumes])
         room = len(records) * (dts.BLOCK_SIZE - facts.block_header_size)
         return SetSummary(
-            paths=tuple(str(volume.path) for volume in volumes), report_path=f"{self.path}.report.json",
+            paths=tuple(str(volume.path) for volume in volumes), report_path=str(self._report_path),
             level=facts.level, pictures=sum(counts), refused=len(self.refusals), classes=len(facts.class_names),
             blocks=len(records), source_bytes=int(facts.sizes[packed].sum()),
             total_bytes=sum(volume.total_bytes for volume in volumes),

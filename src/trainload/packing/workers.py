@@ -52,7 +52,13 @@ class Workers:
 
     def __init__(self, files: Files, options: LevelOptions, jobs: int) -> None:
         self._job = (files, options)
-        self._workers = [_Worker(files, options) for _ in range(jobs)] if jobs > 1 else []
+        self._workers: list[_Worker] = []
+        try:
+            for _ in range(jobs if jobs > 1 else 0):
+                self._workers.append(_Worker(files, options))
+        except BaseException:
+            self._close()
+            raise
 
     def results(self, locators: Iterable[Locator]) -> Iterator[Result]:
         """One result per locator, in order. Raises what a worker raised, ChildProcessError where one ended."""
@@ -101,6 +107,9 @@ class Workers:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._close()
+
+    def _close(self) -> None:
         for worker in self._workers:
             worker.close()
 
@@ -124,13 +133,17 @@ class _Worker:
     def __init__(self, files: Files, options: LevelOptions) -> None:
         ours, theirs = socket.socketpair()
         code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve; serve({theirs.fileno()})"
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-c", code],
-                pass_fds=(theirs.fileno(),),
-                stdin=subprocess.DEVNULL,
-                env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},  # numpy is loaded, its matrix threads are not needed
-            )
+        try:
+            with theirs:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-c", code],
+                    pass_fds=(theirs.fileno(),),
+                    stdin=subprocess.DEVNULL,
+                    env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},  # numpy is loaded, its matrix threads not needed
+                )
+        except BaseException:
+            ours.close()
+            raise
         self.connection = Connection(ours.detach())
         self.pending: list[int] = []
         self.connection.send((files, options))

@@ -165,6 +165,6 @@ class _GrowingFile:
         return bytes(self.read(offset, size))
 
     def close(self) -> None:
-        if self.fd >= 0:
-            os.close(self.fd)
-            self.fd = -1
+        fd, self.fd = self.fd, -1
+        if fd >= 0:
+            os.close(fd)

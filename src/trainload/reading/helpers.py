@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Any, Generic, TypeVar
 
 from trainload.machine.cpus import usable_cpus
+from trainload.machine.threads import start_thread
 
 MOST_THREADS = 3
 AHEAD = 4  # pieces of work in the hands of the helpers, so that what they make stays small
@@ -116,8 +117,12 @@ class Helpers:
     def _start(self, threads: int) -> None:
         for n in range(threads):
             thread = threading.Thread(target=_help, args=(self._tasks,), name=f"trainload-unpack-{n}", daemon=True)
+            try:
+                start_thread(thread)
+            except OSError:  # whoever waits does the work himself
+                self._threads = n
+                return
             self._running.append(thread)
-            thread.start()
 
     def close(self) -> None:
         """End the threads; what they have begun is finished, what waits is dropped. Closing twice is fine."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from trainload.codecs.codec import Codec
 from trainload.codecs.payload import encode_payload
+from trainload.machine.threads import no_threads
 from trainload.recording.part import StoredFrame
 
 IN_FLIGHT_BYTES = 64 << 20  # data that waits in the pool, before the caller has to wait
@@ -48,7 +49,7 @@ class Compressor:
         self._in_flight = 0
 
     def submit(self, start_ns: int, end_ns: int, frames: list[StoredFrame], encodings: list[Encoding | None]) -> None:
-        """Take one closed window; encoding starts at once."""
+        """Take one closed window; encoding starts at once. Raises OSError where there is no thread to be had."""
         window = EncodedWindow(start_ns, end_ns, frames, encodings, [], sum(len(frame.stored) for frame in frames))
         self._windows.append(window)
         self._in_flight += window.size
@@ -93,10 +94,19 @@ class Compressor:
             places.append(place)
             size += len(window.frames[place].stored)
             if size >= TASK_BYTES:
-                window.tasks.append(self._pool.submit(_encode, window, places))
+                window.tasks.append(_submit(self._pool, window, places))
                 places, size = [], 0
         if places:
-            window.tasks.append(self._pool.submit(_encode, window, places))
+            window.tasks.append(_submit(self._pool, window, places))
+
+
+def _submit(pool: ThreadPoolExecutor, window: EncodedWindow, places: list[int]) -> Future[None]:
+    try:
+        return pool.submit(_encode, window, places)
+    except RuntimeError as error:
+        if "start new thread" not in str(error):  # the interpreter ends
+            raise
+        raise no_threads() from error
 
 
 def _encode(window: EncodedWindow, places: list[int]) -> None:

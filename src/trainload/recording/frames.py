@@ -42,7 +42,9 @@ def pending_frame(
 ) -> PendingFrame:
     """Check one frame, copy its payload unless it is bytes, count the stream's index on. Raises UsageError."""
     data = payload if type(payload) is bytes else _copied(payload)
-    number = stream.next_index if stream_index is None else stream_index
+    number = stream_index
+    if number is None:
+        number = stream.next_sample & _MAX_U32 if stream.sample_bytes else stream.next_index
     if not (
         type(timestamp_ns) is type(number) is type(receive_ns) is type(duration_ns) is int
         and 0 <= timestamp_ns <= MAX_TIMESTAMP_NS
@@ -56,7 +58,9 @@ def pending_frame(
         timestamp_ns, number, receive_ns, duration_ns = _whole_numbers(timestamp_ns, number, receive_ns, duration_ns)
     if stream_index is not None:
         stream.note_sensor_index(number)
-    if not stream.sample_bytes:
+    if stream.sample_bytes:
+        stream.next_sample = number + 1
+    else:
         stream.next_index = number + 1
     flags = stream.flags | KEY_FRAME if key_frame else stream.flags
     return PendingFrame(stream, timestamp_ns, data, flags, number, receive_ns, duration_ns)

@@ -32,7 +32,9 @@ from trainload.formats.limits import MAX_SECTION_BYTES
 from trainload.recording.index_runs import SIDE_COLUMNS, IndexRuns
 from trainload.recording.index_tables import IndexTables
 from trainload.recording.tail import Tail
-from trainload.storage.atomic import AtomicFile, sync_folder
+from trainload.storage.atomic import AtomicFile, sync_folder, tmp_name
+from trainload.storage.claim import being_written, is_being_written
+from trainload.storage.target import check_target
 
 MAX_FRAMES = MAX_SECTION_BYTES // 8
 STREAM_TABLE_EVERY = 64  # windows: one damaged record must not take every stream's name with it
@@ -48,6 +50,11 @@ def keep_tmp(path: Path) -> AtomicFile:
     return AtomicFile(path, keep=True)
 
 
+def drop_tmp(path: Path) -> AtomicFile:
+    """A file that is gone after an error, for what can be made again; it gets in nobody's way."""
+    return AtomicFile(path)
+
+
 class StoredFrame(NamedTuple):
     """One frame as it goes into the file: index fields, stored bytes, and what RECV and DURA say (0: nothing)."""
 
@@ -61,10 +68,12 @@ class StoredFrame(NamedTuple):
 
 
 class Part:
-    """A new HFRM file at `path`, written as `<path>.tmp` until `finalize()` gives it its name.
+    """A new HFRM file at `path`, written at `tmp_path` until `finalize()` gives it its name.
 
-    After an OSError from `write_window` or `sync` the file ends with its last whole window again, and `finalize()` may
-    still succeed. Raises UsageError where `path` or its .tmp file exists, unless `overwrite`.
+    After an OSError from `write_window` the file ends with its last whole window again, and `finalize()` may still
+    succeed. After one from `sync` nothing does: what the disk holds since the last good sync is not known.
+    Raises UsageError where `path` or its .tmp file exists, unless `overwrite`, and where another process writes it.
+    parts_before: finished files of the same recording, for error messages.
     """
 
     def __init__(
@@ -75,20 +84,24 @@ class Part:
         meta: dict[str, Any] | None = None,
         overwrite: bool = False,
         open_file: OpenFile = keep_tmp,
+        parts_before: int = 0,
     ) -> None:
         self.path = Path(path)
-        self.tmp_path = self.path.with_name(self.path.name + ".tmp")
-        if not overwrite:
-            _refuse_existing(self.path, self.tmp_path)
+        check_target(self.path, overwrite=overwrite)
+        if open_file is not drop_tmp:
+            _refuse_unfinished(self.path, overwrite=overwrite)
         self.meta = meta or {}
         self.file_id = uuid.uuid4().bytes
         self.window_ns = window_ns
         self.windows = 0  # whole windows written
-        self.synced_windows = 0
+        self.synced_windows = self._synced_frames = 0
+        self._synced_end_ns = -1
         self.frames = 0
         self.size = hfrm.HEADER_BYTES  # the next record goes here; after finalize() the size of the file
         self.start_ns = self.end_ns = -1  # of the first and the last window written
         self.failed = False  # the system refused a write or a sync
+        self._failed_sync: OSError | None = None
+        self._parts_before = parts_before
         self._streams: dict[int, StreamInfo] = {}
         self._streams_changed = True
         self._drops: list[sections.Drop] = []
@@ -97,9 +110,11 @@ class Part:
         self._flags = 0
         self._index = IndexRuns(self.path.parent)
         self._file = open_file(self.path)
+        self.tmp_path = self._file.tmp_path
         try:
+            check_target(self.path, overwrite=overwrite)  # it may have come before the lock was ours
             self._file.write_at(0, self._header(finalized=False).to_bytes())
-        except OSError:
+        except BaseException:
             self.abort()
             raise
 
@@ -119,6 +134,7 @@ class Part:
 
     def write_window(self, start_ns: int, end_ns: int, frames: Sequence[StoredFrame]) -> None:
         """Append one window, its record first, in one system call for up to 500 frames. Raises OSError, UsageError."""
+        self._check_sync()
         self._check_room(len(frames))
         side = self._side_sections(frames)
         side_bytes = record_sections_to_bytes([*side, *self._table_sections()])
@@ -155,25 +171,35 @@ class Part:
 
     def sync(self) -> int:
         """Ask the disk to hold every window written so far; how many windows that are."""
+        self._check_sync()
         if self.synced_windows < self.windows:
             try:
                 self._file.sync()
                 if self.synced_windows == 0:  # the .tmp name itself must outlive a power cut
                     sync_folder(self.path.parent)
             except OSError as error:
+                self._failed_sync = error
                 raise self.with_safe(error) from error
-            self.synced_windows = self.windows
+            self._note_synced()
         return self.synced_windows
 
-    def finalize(self) -> int:
+    def finalize(self, check: Callable[[Path], None] | None = None) -> int:
         """Write the end record, index and sections, sync, the header, sync, rename, sync the folder.
 
         The number of windows in the finished file. After an OSError the .tmp file stays, for `trainload recover`.
+        check: called with the path of the finished file before it has its name; what it raises keeps the name away.
         """
+        if self._failed_sync is not None:
+            self.detach()
+        self._check_sync()
         try:
             header, windows = self._write_index()
             self._file.sync()
+            self._note_synced()
             self._file.write_at(0, header.to_bytes())
+            if check is not None:
+                self._file.sync()
+                check(self.tmp_path)
             self._file.commit()
         except OSError as error:
             self.detach()
@@ -183,8 +209,8 @@ class Part:
 
     def abort(self) -> None:
         """Close and remove the .tmp file."""
-        self.detach()
-        self.tmp_path.unlink(missing_ok=True)
+        self._file.remove()
+        self._index.close()
 
     def detach(self) -> None:
         """Close, and leave the .tmp file as it is."""
@@ -194,13 +220,38 @@ class Part:
     def with_safe(self, error: OSError) -> OSError:
         """The same error, with what is safe in the unfinished file added to its text."""
         self.failed = True
-        if not self.tmp_path.exists():
-            text = f"{error.strerror or error}; the file is whole, but its name may not outlive a power cut"
+        reason = error.strerror or str(error)
+        if self._file.published:
+            text = f"{reason}; the file is whole, but its name may not outlive a power cut"
             return OSError(error.errno, text, os.fspath(self.path))
-        what = f"{self.windows:,} whole windows of {self.frames:,} frames"
-        until = f" up to time {self.end_ns:,} ns" if self.windows else ""
-        text = f"{error.strerror or error}; safe are {what}{until}: trainload recover {self.tmp_path} {self.path}"
+        if not self._file.keeps:
+            return OSError(error.errno, f"{reason}; nothing was written under this name", os.fspath(self.path))
+        text = f"{reason}; {self._safe()}: trainload recover {self.tmp_path} {self.path}"
         return OSError(error.errno, text, os.fspath(self.tmp_path))
+
+    @property
+    def sync_failed(self) -> bool:
+        """True after a failed sync, which is final."""
+        return self._failed_sync is not None
+
+    def _safe(self) -> str:
+        """What a power cut cannot take any more, and what it can."""
+        until = f" up to time {self._synced_end_ns:,} ns" if self.synced_windows else ""
+        text = f"safe are {self.synced_windows:,} whole windows of {self._synced_frames:,} frames{until}"
+        if self._parts_before:
+            text += f", and the {self._parts_before:,} parts before this one"
+        more = self.windows - self.synced_windows
+        return text + (f"; {more:,} more were written, but the disk has not confirmed them" if more else "")
+
+    def _check_sync(self) -> None:
+        """Raise OSError where a sync failed before: a later good one would say nothing about that one's bytes."""
+        if self._failed_sync is not None:
+            error = self._failed_sync
+            text = f"a sync of this file failed ({error.strerror or error}), and it cannot be gone on with"
+            raise self.with_safe(OSError(error.errno, text)) from error
+
+    def _note_synced(self) -> None:
+        self.synced_windows, self._synced_frames, self._synced_end_ns = self.windows, self.frames, self.end_ns
 
     def _check_room(self, frames: int) -> None:
         """Refuse what would make a section larger than readers take: RECV by its frames, WNDW by its windows."""
@@ -286,11 +337,12 @@ class Part:
         return hfrm.HyperframeHeader(flags=flags, window_ns=self.window_ns, file_id=self.file_id, **fields)
 
 
-def _refuse_existing(path: Path, tmp_path: Path) -> None:
-    if tmp_path.exists():
+def _refuse_unfinished(path: Path, *, overwrite: bool) -> None:
+    tmp_path = tmp_name(path)
+    if is_being_written(tmp_path):
+        raise being_written(path)
+    if not overwrite and os.path.lexists(tmp_path):
         raise UsageError(
             f"an unfinished recording is in the way; recover it (trainload recover {tmp_path} OUT) "
             f"or remove it: {tmp_path}"
         )
-    if path.exists():
-        raise UsageError(f"the file exists; give another name, or ask to overwrite it: {path}")

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 from trainload.errors import UsageError
 from trainload.formats.durations import duration_ns as parse_duration
 from trainload.formats.hyperframe_sections import Drop
+from trainload.machine.threads import start_thread
+from trainload.recording.durable import Durable
 from trainload.recording.part import OpenFile, keep_tmp
 from trainload.recording.queue import BLOCK, POLICIES, FrameQueue
 from trainload.recording.split import Split
@@ -57,7 +59,8 @@ class Recorder:
     policy: for a full queue, `block`, `drop_oldest` or `drop_newest`; add_stream may set another. split_bytes,
     split_duration: start a new file once a part has that size or spans that time; `path` is then a folder of parts.
     receive_times: keep when each frame was handed over, beside its timestamp. on_commit(windows, path): called by
-    the writing thread after every sync with the number of windows of the current file that are safe.
+    the writing thread after every sync with the number of windows of the current file that are safe; `durable` then
+    says up to which time and frame.
 
     `write` and `add_stream` may be called from any thread.
     """
@@ -84,13 +87,17 @@ class Recorder:
         self._sync_every_s = parse_duration(sync_every, what="sync_every") / 1e9
         self._queue_bytes = _positive(queue_bytes, "queue_bytes")
         self._queue = FrameQueue(self._queue_bytes)
-        split = _split(Path(path), split_bytes, split_duration)
+        self._split = split = _split(Path(path), split_bytes, split_duration)
         if split is not None:
             split.make_folder(overwrite=overwrite)
-        self._writer = HyperframeWriter(
-            path if split is None else split.path(0), window=window, lateness=lateness, threads=threads, meta=meta,
-            overwrite=overwrite, split=split, drops=self._queue.drops, open_file=open_file,
-        )  # fmt: skip
+        try:
+            self._writer = HyperframeWriter(
+                path if split is None else split.path(0), window=window, lateness=lateness, threads=threads, meta=meta,
+                overwrite=overwrite, split=split, drops=self._queue.drops, open_file=open_file,
+            )  # fmt: skip
+        except BaseException:
+            self._let_go()
+            raise
         self._writer_lock = threading.RLock()  # add_stream, and the writing thread
         self._index_lock = threading.Lock()  # the streams' counters
         self._policies: dict[int | str, str] = {}
@@ -101,7 +108,17 @@ class Recorder:
         self._meter = RateMeter()
         self._started = time.monotonic()
         self._thread = threading.Thread(target=self._run, name="trainload-recorder", daemon=True)
-        self._thread.start()
+        try:
+            start_thread(self._thread)
+        except BaseException:
+            self._writer.abort()
+            self._let_go()
+            raise
+
+    @property
+    def durable(self) -> Durable:
+        """Up to which time and frame everything is on the disk, out of a power cut's reach. For any thread."""
+        return self._writer.durable
 
     def add_stream(self, name: str, *, policy: str | None = None, **options: Unpack[StreamOptions]) -> int:
         """Declare a stream, as HyperframeWriter.add_stream does; policy: what a full queue does to its frames."""
@@ -156,6 +173,7 @@ class Recorder:
                 )
                 for s in streams
             ),
+            durable=self.durable,
         )  # fmt: skip
 
     def close(self) -> RecordSummary:
@@ -185,6 +203,12 @@ class Recorder:
         except BaseException as error:  # handed to the callers of write() and close()
             self._error = self._rescued(error)
             self._queue.fail(self._error)
+        finally:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        if self._split is not None:
+            self._split.close()
 
     def _record(self) -> None:
         next_sync = time.monotonic() + self._sync_every_s
@@ -210,10 +234,14 @@ class Recorder:
             self._on_commit(windows, self._writer.part.tmp_path)
 
     def _rescued(self, error: BaseException) -> BaseException:
-        """After a full disk the file still ends with a whole window: finish it there, if the system lets us."""
+        """After a full disk the file still ends with a whole window: finish it there, if the system lets us.
+
+        Not where it was a sync that found no room: what the disk holds since the sync before is not known then.
+        """
+        part = self._writer.part
         try:
-            if not isinstance(error, OSError) or error.errno not in _DISK_FULL:
-                self._writer.detach()
+            if not isinstance(error, OSError) or error.errno not in _DISK_FULL or part.sync_failed:
+                self._writer.leave()
                 return error
             with self._writer_lock:
                 summary = self._writer.finish_now()

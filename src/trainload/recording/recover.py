@@ -14,18 +14,19 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from trainload.errors import FormatError, UsageError
+from trainload.errors import FormatError
 from trainload.formats import hyperframe as hfrm
 from trainload.formats import hyperframe_sections as sections
 from trainload.formats.hyperframe_records import Hole, Section, WindowRecord, walk_records
 from trainload.formats.hyperframe_streams import StreamInfo, streams_from_bytes
 from trainload.formats.hyperframe_windows import window_starts
 from trainload.recording.intact_index import IntactIndex
-from trainload.recording.part import Part, StoredFrame
+from trainload.recording.part import Part, StoredFrame, drop_tmp
 from trainload.recording.recheck import EntrySum, recheck
 from trainload.recording.record_frames import frames_of_record, whole_frames
-from trainload.storage.atomic import sync_folder
+from trainload.storage.claim import is_being_written
 from trainload.storage.file import FileSource
+from trainload.storage.target import check_target
 
 Progress = Callable[[int, int], None]
 
@@ -51,7 +52,8 @@ class RecoverReport:
     """What recovery found and wrote.
 
     windows: those in the new file, of which partial_windows lost some of their frames. ended_in_order: the end record
-    was there, so nothing after it can be missing.
+    was there, so nothing after it can be missing. still_written: another process was writing the original, so that it
+    has gone on since.
     """
 
     source: str
@@ -64,6 +66,7 @@ class RecoverReport:
     end_ns: int | None
     ended_in_order: bool
     losses: tuple[Loss, ...]
+    still_written: bool = False
 
 
 def recover(
@@ -80,24 +83,19 @@ def recover(
     the source; the target has its name only after all checks.
     """
     target = Path(target_path)
-    if target.exists() and (not overwrite or target.samefile(source_path)):
-        raise UsageError(f"the file exists; give another name, or ask to overwrite it: {target}")
-    # The source may well be <target>.tmp, so the new file grows under a name of its own.
-    work = target.with_name(target.name + ".recovering")
+    check_target(target, overwrite=overwrite, inputs=[source_path])
+    still_written = is_being_written(os.path.realpath(source_path))
     with FileSource(source_path) as source:
         rescue = _Rescue(source, progress)
-        part = Part(work, rescue.window_ns, overwrite=True)
+        # The source may well be <target>.tmp, so the new file grows under a name that nothing else has.
+        part = Part(target, rescue.window_ns, overwrite=overwrite, open_file=drop_tmp)
         try:
             rescue.copy_into(part)
-            part.finalize()
-            recheck(work, rescue.copied)
-            work.replace(target)
+            part.finalize(check=lambda work: recheck(work, rescue.copied))
         except BaseException:
             part.abort()
-            work.unlink(missing_ok=True)
             raise
-        sync_folder(target.parent)
-        return rescue.report(target)
+        return replace(rescue.report(target), still_written=still_written)
 
 
 class _Rescue:

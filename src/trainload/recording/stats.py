@@ -6,6 +6,8 @@ import time
 from collections import deque
 from dataclasses import dataclass
 
+from trainload.recording.durable import Durable
+
 RATE_SPAN_S = 2.0  # rates are means over about this long
 
 
@@ -31,7 +33,7 @@ class RecorderStats:
     """A recording at one moment.
 
     megabytes_per_s: payload taken of late. queue_*: what waits. windows, committed_windows: of the current part,
-    written, and known to be on the disk. parts: files finished before it.
+    written, and known to be on the disk. parts: files finished before it. durable: the same in times and frame numbers.
     """
 
     seconds: float
@@ -43,6 +45,7 @@ class RecorderStats:
     parts: int
     file_bytes: int
     streams: tuple[StreamStats, ...]
+    durable: Durable
 
     @property
     def dropped(self) -> int:

@@ -61,6 +61,8 @@ class OpenStream:
     sample_bytes: int  # of a packed stream's samples, 0 for others
     flags: int  # of every frame
     next_index: int = 0
+    next_sample: int = 0  # of a packed stream, whose next_index counts payloads
+    taken_index: int = -1  # of the last frame that was taken for a window
     frames: int = 0
     bytes: int = 0
     late: int = 0

@@ -69,6 +69,10 @@ class WindowCutter(Generic[T]):
             windows.append(self._take_late())
         return windows
 
+    def pending(self) -> list[T]:
+        """The items that are in no closed window yet."""
+        return [item for _, _, item in self._pending]
+
     def flush(self) -> list[CutWindow[T]]:
         """Close everything that is pending. What comes later for these windows is late."""
         windows = []

@@ -17,6 +17,7 @@ from trainload.formats.hyperframe import LATE
 from trainload.formats.hyperframe_sections import Drop
 from trainload.formats.hyperframe_streams import StreamInfo
 from trainload.recording.compressor import Compressor, EncodedWindow
+from trainload.recording.durable import Durable, durable_now
 from trainload.recording.frames import PendingFrame, pending_frame, stored_frames
 from trainload.recording.part import OpenFile, Part, StoredFrame, keep_tmp
 from trainload.recording.split import Split
@@ -83,6 +84,7 @@ class HyperframeWriter:
         self._drops_before_part: dict[tuple[int, str], Drop] = {}
         self._bytes_in = 0
         self.parts: list[WriteSummary] = []  # the files finished so far
+        self.durable = Durable()  # how far everything is on the disk, since the last sync
         self._open_file = open_file
         self._overwrite = overwrite
         self._meta = meta
@@ -150,6 +152,7 @@ class HyperframeWriter:
         """The second half of `append`: into its window; windows that this closes are written."""
         stream = frame.stream
         stream.frames += 1
+        stream.taken_index = frame.stream_index
         stream.bytes += len(frame.payload)
         if frame.timestamp_ns <= self._cutter.taken_to_ns:
             stream.late += 1
@@ -168,17 +171,24 @@ class HyperframeWriter:
             self._write(window)
 
     def sync(self) -> int:
-        """Write every closed window and ask the disk to hold it; the number of windows in the file that are safe."""
+        """Write every closed window and ask the disk to hold it; the number of windows in the file that are safe.
+
+        `durable` says the same in times and frame numbers. Raises OSError, after which the file cannot be gone on with.
+        """
         self.part.set_drops(self._since_part(self._drops()))
         self.write_closed()
-        return self.part.sync()
+        windows = self.part.sync()
+        self._note_durable()
+        return windows
 
     def finalize(self) -> WriteSummary:
         """Write all that is open, finish the file and give it its name. Raises OSError, saying what is safe."""
         self._check_open()
         try:
             self.flush()
-            return self._finish_part()
+            summary = self._finish_part()
+            self._note_durable()
+            return summary
         finally:
             self._compressor.close()
 
@@ -208,7 +218,7 @@ class HyperframeWriter:
             finally:
                 self.detach()
         else:
-            self.detach()
+            self.leave()
 
     def detach(self) -> None:
         """Stop without finishing: the .tmp file stays as it is, for `trainload recover`."""
@@ -217,10 +227,24 @@ class HyperframeWriter:
             self._ended = True
             self.part.detach()
 
+    def leave(self) -> None:
+        """After an error: stop, and keep the .tmp file, but for an empty one that nothing went wrong with."""
+        if self.part.windows or self.part.failed:
+            self.detach()
+        else:
+            self.abort()
+
     def _open(self, path: str | os.PathLike[str]) -> Part:
-        part = Part(path, self._cutter.window_ns, meta=self._meta, overwrite=self._overwrite, open_file=self._open_file)
+        part = Part(
+            path, self._cutter.window_ns, meta=self._meta, overwrite=self._overwrite, open_file=self._open_file,
+            parts_before=len(self.parts),
+        )  # fmt: skip
         part.set_streams(self._streams.infos)
         return part
+
+    def _note_durable(self) -> None:
+        windows = sum(part.windows for part in self.parts) + (0 if self._ended else self.part.synced_windows)
+        self.durable = durable_now(self._streams, self._cutter.pending(), self._cutter.taken_to_ns, windows)
 
     def _check_open(self) -> None:
         if self._ended:

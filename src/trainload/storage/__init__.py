@@ -1,1 +1,1 @@
-"""Where bytes lie: exact reads (source, file) and files that appear whole or not at all (atomic)."""
+"""Where bytes lie: exact reads (source, file), files and folders that appear whole or not at all (atomic, folders)."""

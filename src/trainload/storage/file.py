@@ -75,9 +75,9 @@ class FileSource:
         return buffer
 
     def close(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        fd, self._fd = self._fd, -1  # first: a close that fails has given the number back all the same
+        if fd >= 0:
+            os.close(fd)
 
     def _check_range(self, offset: int, size: int) -> None:
         if self._fd < 0:
