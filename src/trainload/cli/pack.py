@@ -13,10 +13,13 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as ProgressBar
 from rich.text import Text
+from typer.core import TyperCommand
 
 from trainload.cli.app import app
 from trainload.cli.terminal import Terminal, plain
 from trainload.errors import UsageError
+from trainload.formats.class_list import some
+from trainload.formats.left_out import lines_of
 from trainload.packing.arrange import REFERENCE_SEED
 from trainload.packing.images import pack_images
 from trainload.packing.kinds import FATES
@@ -52,7 +55,17 @@ class Check(StrEnum):
     decode = "decode"
 
 
-@pack_app.command()
+class _ClassesFrom(TyperCommand):
+    """Takes `--classes from FILE` as `--classes FILE`."""
+
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:
+        for n in range(len(args) - 2):
+            if args[n : n + 2] == ["--classes", "from"]:
+                return super().parse_args(ctx, [*args[: n + 1], *args[n + 2 :]])
+        return super().parse_args(ctx, args)
+
+
+@pack_app.command(cls=_ClassesFrom)
 def images(
     src: Annotated[str, typer.Argument(metavar="SRC", help="Class folders, train/ and val/ of them, or a tar.")],
     out: Annotated[str, typer.Argument(metavar="OUT", help="The .dts file; a folder where SRC has train/ or val/.")],
@@ -69,6 +82,18 @@ def images(
     min_blocks: Annotated[str, typer.Option(help="Reference, level 0: blocks to open with, or auto.")] = "auto",
     resume: Annotated[bool, typer.Option("--resume", help="Go on with what a killed run left.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace OUT where it exists.")] = False,
+    classes: Annotated[
+        str | None,
+        typer.Option(
+            "--classes",
+            metavar="[from] FILE",
+            show_default="the folders' sorted names",
+            help="All class names in label order: of a set, of class folders, or a text file, one name per line.",
+        ),
+    ] = None,
+    classes_as_is: Annotated[
+        bool, typer.Option("--classes-as-is", help="Folders named train, val, test and the like are classes.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Pack a folder of pictures (or a tar of one) into DTS."""
@@ -77,7 +102,8 @@ def images(
         summary = pack_images(
             src, out, level=level, split=split.value, reference=reference, min_blocks=_min_blocks(min_blocks),
             volumes=volumes, jobs=jobs, seed=seed, exif=exif.value, oversize=oversize.value, on_error=on_error.value,
-            check=check.value, resume=resume, overwrite=overwrite, progress=bar.show,
+            check=check.value, resume=resume, overwrite=overwrite, classes=classes, classes_as_is=classes_as_is,
+            progress=bar.show,
         )  # fmt: skip
     if as_json:
         print(json.dumps(summary.facts(), indent=1))
@@ -121,8 +147,9 @@ def _lines(each: SetSummary, exif: Exif) -> list[str]:
             lines.append(f"  {count:,} {names[0]}: {names[1 if each.level == 0 else 2]}")
     if each.kinds.get("EXIF orientation"):
         lines.append(f"  --exif ignore|apply decides on EXIF orientation; it was {exif.value}")
-    if each.ignored:
-        lines.append(f"  {each.ignored:,} files without a picture's name were left out")
+    lines += [f"  left out: {line}" for line in lines_of(each.left_out)]
+    if each.empty_classes:
+        lines.append(f"  {len(each.empty_classes):,} classes have no pictures: {some(each.empty_classes)}")
     if not each.genuine_readable:
         lines.append("  the genuine loader refuses blocks of more than 1,000 pictures; trainload reads them")
     if not each.paths_stored:

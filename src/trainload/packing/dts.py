@@ -18,6 +18,7 @@ from isal import isal_zlib
 from numpy.typing import NDArray
 
 from trainload.codecs.compression import zstd_compress
+from trainload.codecs.packed_names import most_name_bytes
 from trainload.errors import FormatError
 from trainload.formats import dts
 from trainload.packing.journal import BlockRecord
@@ -117,8 +118,10 @@ def write_header(file: AtomicFile, facts: SetFacts, volumes: list[Volume], volum
         file.write_at(0, dts.header_region_to_bytes(header, []))
         return True
     sections = _sections(facts, volumes, volume)
-    for level in PATHS_COMPRESSION:
-        paths = zstd_compress(dts.names_to_bytes(names), level)
+    packed = dts.names_to_bytes(names)
+    fits = len(packed) <= most_name_bytes(dts.TAG_PATHS, len(names), volume.total_bytes)
+    for level in PATHS_COMPRESSION if fits else ():
+        paths = zstd_compress(packed, level)
         try:
             region = dts.header_region_to_bytes(header, [*sections, (dts.TAG_PATHS, paths)])
         except ValueError:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
+from trainload.codecs.given_classes import GivenClasses, class_list_of
 from trainload.errors import UsageError
 from trainload.formats.limits import MAX_VOLUMES
 from trainload.packing import arrange
@@ -33,6 +34,8 @@ def pack_images(
     check: Literal["markers", "decode"] = "markers",
     resume: bool = False,
     overwrite: bool = False,
+    classes: GivenClasses | None = None,
+    classes_as_is: bool = False,
     progress: Callable[[Progress], None] | None = None,
 ) -> PackSummary:
     """Pack class folders (or a tar of them) into DTS; what was packed, with counts of everything unusual.
@@ -47,9 +50,13 @@ def pack_images(
     exif: whether levels 1 to 3 turn pictures upright. oversize, on_error: what to do with a picture larger than a block
     and with one that cannot be used. check: "decode" makes level 0 decode every picture to find hidden damage.
     resume: go on with what a killed run left in `<out>.tmp`. overwrite: replace files that have the names.
+    classes: all class names in label order: a list, a set that has them, or the path of a set, of class folders or of a
+    text file with one name per line; None takes the folders' sorted names. classes_as_is: folders with the names of
+    splits (train, val, test, ...) are classes.
 
-    Raises UsageError, before any work also where another process packs to the same name; SampleError (on_error="raise":
-    the first picture in packing order that cannot be used), OSError.
+    Raises UsageError (also for splits in the place of classes, for a class that is not in `classes`, and where another
+    process packs to the same name), SampleError (on_error="raise": the first picture in packing order that cannot be
+    used), OSError.
     After an error the .tmp file stays for `resume`; the final name never holds half a file.
     """
     if level not in (0, 1, 2, 3):
@@ -64,7 +71,8 @@ def pack_images(
         raise UsageError(f"a set has 1 to {MAX_VOLUMES:,} volumes, not {volumes}")
     if jobs is not None and jobs < 1:
         raise UsageError(f"it takes at least one process, not {jobs}")
-    tables = open_source(src, reference=reference)
+    given = None if classes is None else class_list_of(classes)
+    tables = open_source(src, reference=reference, classes=given, as_is=classes_as_is)
     packers = []
     for name, table in tables.items():
         options = PackOptions(

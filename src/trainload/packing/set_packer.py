@@ -322,6 +322,7 @@ class SetPacker:
             total_bytes=sum(volume.total_bytes for volume in volumes),
             unused_share=1 - sum(record.used_bytes for record in records) / room, max_pictures_per_block=max(counts),
             block_header_size=facts.block_header_size, kinds=count_kinds(self.kinds), ignored=self.table.ignored,
+            left_out=self.table.left_out.facts(), empty_classes=self.table.empty_classes(),
             paths_stored=paths_stored and not facts.reference, genuine_readable=max(counts) <= dts.GENUINE_MAX_PICS,
             seconds=time.monotonic() - started,
         )  # fmt: skip

@@ -2,27 +2,31 @@
 
 A source has one split, or `train` and `val` (or one of the two) at its top and nothing beside them. Pictures are known
 by their names' endings (PICTURE_ENDINGS, any case); what they really are is for packing.levels to find out. The list is
-in the spec's order: classes by name, then all pictures by file name, stable (docs/spec/dts.md, section 5).
+in the spec's order (docs/spec/dts.md, section 5).
 """
 
 from __future__ import annotations
 
 import os
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trainload.errors import UsageError
+from trainload.formats import left_out as reasons
+from trainload.formats.class_list import ClassList, some
+from trainload.formats.left_out import LeftOut, lines_of
+from trainload.formats.picture_rows import PictureRows, empty_classes
 from trainload.packing.source_files import Files, FolderFiles, Locator, TarFiles
-from trainload.packing.source_tar import tar_members
+from trainload.packing.tar_rows import TarRows
+from trainload.storage.class_folders import ClassFolders
 
 PICTURE_ENDINGS = (".jpeg", ".jpg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm")
 REFERENCE_ENDINGS = (".jpeg",)  # the genuine exporter looks at nothing else
-SPLITS = ("train", "val")
 
 
 class Names:
@@ -49,7 +53,8 @@ class PictureTable:
     """One split of a source, in the spec's order.
 
     names: path of each picture below the split's root, `class/file`. labels: int32. sizes: int64, bytes of each file.
-    places: int64, offset of each picture in the archive, or None for folders. ignored: files without a picture's name.
+    places: int64, offset of each picture in the archive, or None for folders. left_out: what is not used, and why.
+    classes_given: by a list, so that they keep its order.
     """
 
     files: Files
@@ -58,7 +63,8 @@ class PictureTable:
     labels: NDArray[np.int32]
     sizes: NDArray[np.int64]
     places: NDArray[np.int64] | None
-    ignored: int
+    left_out: LeftOut
+    classes_given: bool
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -70,125 +76,100 @@ class PictureTable:
         place = -1 if self.places is None else int(self.places[n])
         return (self.names[n] if place < 0 else b"", place, int(self.sizes[n]))
 
+    @property
+    def ignored(self) -> int:
+        """How many entries are not used."""
+        return len(self.left_out)
 
-def open_source(path: str | os.PathLike[str], *, reference: bool = False) -> dict[str, PictureTable]:
+    def empty_classes(self) -> tuple[str, ...]:
+        """The classes without pictures."""
+        return empty_classes(self.class_names, self.labels)
+
+
+def open_source(
+    path: str | os.PathLike[str], *, reference: bool = False, classes: ClassList | None = None, as_is: bool = False
+) -> dict[str, PictureTable]:
     """The tables of a source: {"": table} for one split, {"train": ..., "val": ...} where it has both.
 
-    Raises UsageError where nothing there looks like classes of pictures, OSError where it cannot be read, FormatError
-    for a damaged tar.
+    classes: all classes in label order; None takes the folders' names. as_is: folders named like splits are classes.
+    Raises UsageError where nothing there looks like classes of pictures, for splits beside other folders, and for a
+    class that is not in the list; OSError where it cannot be read, FormatError for a damaged tar.
     """
-    path = Path(path)
     endings = REFERENCE_ENDINGS if reference else PICTURE_ENDINGS
-    if path.is_dir():
-        tables = _open_folder(path, endings)
+    if Path(path).is_dir():
+        tables = _open_folder(path, endings, classes, as_is)
     else:
-        tables = _open_tar(path, endings)
-    if not any(len(table) for table in tables.values()):
-        looked_for = ", ".join("*" + ending for ending in endings)
-        raise UsageError(f"there are no classes of pictures ({looked_for}) in {path}")
+        tables = _open_tar(path, endings, classes, as_is)
+    for split, table in tables.items():
+        if not len(table):
+            raise _no_pictures(path, split, table, endings)
     return _with_common_classes(tables)
+
+
+def _no_pictures(path: object, split: str, table: PictureTable, endings: Sequence[str]) -> UsageError:
+    looked_for = ", ".join("*" + ending for ending in endings)
+    where = f"{split}/ of {path}" if split else f"{path}"
+    hint = ""
+    if split and table.left_out.count(reasons.NO_CLASS):
+        hint = f"; where {split} is the name of a class, say so by classes_as_is=True or --classes-as-is"
+    told = f" (left out: {'; '.join(lines_of(table.left_out.facts()))})" if table.left_out else ""
+    return UsageError(f"there are no classes of pictures ({looked_for}) in {where}{told}{hint}")
 
 
 def _with_common_classes(tables: dict[str, PictureTable]) -> dict[str, PictureTable]:
     """Both splits with the labels of all classes that either has, so that one number means one class."""
+    if len({table.class_names for table in tables.values()}) == 1:
+        return tables
+    if any(table.classes_given for table in tables.values()):
+        differing = set.symmetric_difference(*(set(table.class_names) for table in tables.values()))
+        raise UsageError(
+            f"{' and '.join(tables)} come with different lists of classes ({some(differing) or 'another order'}): "
+            "give one for both by classes= or --classes"
+        )
     names = sorted({name for table in tables.values() for name in table.class_names})
     label_of = {name: n for n, name in enumerate(names)}
     common = {}
     for split, table in tables.items():
         new = np.array([label_of[name] for name in table.class_names], np.int32)
-        common[split] = PictureTable(
-            table.files, tuple(names), table.names, new[table.labels], table.sizes, table.places, table.ignored
-        )
+        common[split] = replace(table, class_names=tuple(names), labels=new[table.labels])
     return common
 
 
-class _Rows:
-    """Files as they are met, in any order: names, sizes, places; `table` puts them into the spec's order."""
-
-    def __init__(self, endings: Sequence[str]) -> None:
-        self.endings = endings
-        self.names: list[bytes] = []
-        self.sizes = array("q")
-        self.places = array("q")
-        self.ignored = 0
-
-    def add(self, name: str, size: int, place: int = -1) -> None:
-        raw = os.fsencode(name)
-        if b"/" in raw and name.lower().endswith(tuple(self.endings)):
-            self.names.append(raw)
-            self.sizes.append(size)
-            self.places.append(place)
-        else:
-            self.ignored += 1
-
-    def below(self, prefix: bytes, skip: int) -> _Rows:
-        """The rows whose names go on with `prefix` after `skip` bytes, without both; those in no folder are ignored."""
-        rows = _Rows(self.endings)
-        rows.ignored = self.ignored
-        for name, size, place in zip(self.names, self.sizes, self.places):
-            if name.startswith(prefix, skip):
-                rows.add(os.fsdecode(name[skip + len(prefix) :]), size, place)
-        return rows
-
-    def table(self, files: Files, classes: Iterable[str]) -> PictureTable:
-        """The rows in the spec's order; a class is a folder of `classes` or one that a name begins with."""
-        names = self.names
-        order = sorted(range(len(names)), key=lambda n: names[n].replace(b"/", b"\0"))
-        order.sort(key=lambda n: names[n].rpartition(b"/")[2])
-        class_names = sorted({*classes, *(os.fsdecode(name) for name in {name.partition(b"/")[0] for name in names})})
-        label_of = {os.fsencode(name): label for label, name in enumerate(class_names)}
-        labels = np.fromiter((label_of[names[n].partition(b"/")[0]] for n in order), np.int32, len(order))
-        places = np.array(self.places, np.int64)[order] if isinstance(files, TarFiles) else None
-        sizes = np.array(self.sizes, np.int64)[order]
-        return PictureTable(
-            files, tuple(class_names), Names(names[n] for n in order), labels, sizes, places, self.ignored
-        )
+def _table(
+    files: Files, rows: PictureRows, folders: Sequence[str], left_out: LeftOut, given: ClassList | None
+) -> PictureTable:
+    """The rows in the spec's order; a class is a folder of `folders` or one that a name begins with."""
+    found = rows.ordered(folders, given)
+    places = found.places if isinstance(files, TarFiles) else None
+    return PictureTable(
+        files, found.class_names, Names(found.names), found.labels, found.sizes, places, left_out, given is not None
+    )
 
 
-# ---- folders -------------------------------------------------------------------------------------------------------
+def _open_folder(
+    root: str | os.PathLike[str], endings: Sequence[str], given: ClassList | None, as_is: bool
+) -> dict[str, PictureTable]:
+    top = ClassFolders(root, given)
+    splits = top.splits(as_is=as_is)
+    if not splits:
+        return {"": _folder_table(top, endings)}
+    tables = {split: _folder_table(ClassFolders(f"{top.root}/{split}", given), endings) for split in splits}
+    tables[splits[0]].left_out.take(top.left_out)
+    return tables
 
 
-def _open_folder(root: Path, endings: Sequence[str]) -> dict[str, PictureTable]:
-    folders = {entry.name for entry in os.scandir(root) if entry.is_dir()}
-    if folders and folders <= set(SPLITS):
-        return {split: _folder_table(root / split, endings) for split in SPLITS if split in folders}
-    return {"": _folder_table(root, endings)}
+def _folder_table(top: ClassFolders, endings: Sequence[str]) -> PictureTable:
+    rows = top.walk(endings, with_sizes=True)
+    return _table(FolderFiles(top.root), rows, top.folders, top.left_out, top.given)
 
 
-def _folder_table(root: Path, endings: Sequence[str]) -> PictureTable:
-    classes = [entry.name for entry in os.scandir(root) if entry.is_dir()]
-    rows = _Rows(endings)
-    for name in classes:
-        for file, size in _files_below(root / name, name):
-            rows.add(file, size)
-    return rows.table(FolderFiles(os.fspath(root)), classes)
-
-
-def _files_below(folder: Path, prefix: str) -> Iterator[tuple[str, int]]:
-    """(path below the root, size) of every file below `folder`; links to folders are not followed."""
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                yield from _files_below(folder / entry.name, f"{prefix}/{entry.name}")
-            elif entry.is_file():
-                yield f"{prefix}/{entry.name}", entry.stat().st_size
-
-
-# ---- tars ----------------------------------------------------------------------------------------------------------
-
-
-def _open_tar(path: Path, endings: Sequence[str]) -> dict[str, PictureTable]:
+def _open_tar(
+    path: str | os.PathLike[str], endings: Sequence[str], given: ClassList | None, as_is: bool
+) -> dict[str, PictureTable]:
     """One pass over the member headers; the folders that all names share are not part of the names."""
-    rows = _Rows(endings)
-    for member in tar_members(path):
-        rows.add(member.name, member.size, member.place)
-    files = TarFiles(os.fspath(path))
-    skip = 0
-    while tops := {name[skip:].partition(b"/")[0] for name in rows.names}:
-        if tops <= {split.encode() for split in SPLITS}:
-            splits = [split for split in SPLITS if split.encode() in tops]
-            return {split: rows.below(f"{split}/".encode(), skip).table(files, ()) for split in splits}
-        if len(tops) > 1 or any(name.count(b"/", skip) < 2 for name in rows.names):
-            break
-        skip += len(tops.pop()) + 1
-    return {"": rows.below(b"", skip).table(files, ())}
+    archive = TarRows(path, given)
+    tables = {}
+    for split in archive.find_top(endings, as_is=as_is) or ("",):
+        rows, folders, left_out, own = archive.below(split, endings)
+        tables[split] = _table(archive.files, rows, folders, left_out, own)
+    return tables

@@ -24,8 +24,9 @@ class SetSummary:
 
     paths: its files. kinds: pictures of each kind that was met, by its name in the report. refused: pictures left out.
     unused_share: of the blocks' room for pictures.
-    genuine_readable: False where a block has more pictures than the genuine loader takes. ignored: source files that
-    have no picture's name.
+    genuine_readable: False where a block has more pictures than the genuine loader takes. ignored: entries of the
+    source that are no pictures of a class; left_out: {reason: {"count", "examples"}} of these. empty_classes: classes
+    without a picture.
     """
 
     paths: tuple[str, ...]
@@ -42,6 +43,8 @@ class SetSummary:
     block_header_size: int
     kinds: dict[str, int]
     ignored: int
+    left_out: dict[str, dict[str, Any]]
+    empty_classes: tuple[str, ...]
     paths_stored: bool
     genuine_readable: bool
     seconds: float

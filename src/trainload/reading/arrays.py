@@ -29,9 +29,9 @@ class ArrayReader:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = os.fspath(path)
+        self._source = FileSource(path)
+        self.path = self._source.path
         self.paths = (self.path,)
-        self._source = FileSource(self.path)
         try:
             self.header = read_header(self._source)
             self.labels = self._read_labels(self.header)

@@ -13,16 +13,12 @@ import numpy as np
 from isal import isal_zlib
 from numpy.typing import NDArray
 
-from trainload.codecs.compression import zstd_decompress
-from trainload.errors import FormatError
+from trainload.codecs.packed_names import Names, unpack_names
 from trainload.formats import dts
 from trainload.formats.fields import Checker
-from trainload.formats.limits import MAX_SECTION_BYTES
 from trainload.formats.sections import HEAD_BYTES, sections_from_bytes
 from trainload.storage.source import Source
 
-MEAN_NAME_BYTES = 1024  # class names and source paths may be longer, but not all of them
-MAX_CLASS_NAMES_BYTES = 64 << 20
 MAX_PARAMETERS_BYTES = 1 << 20
 EXTENSION_START = dts.EXTENSION_OFFSET + dts.EXTENSION_HEAD_BYTES  # where the section list starts
 
@@ -180,39 +176,10 @@ class Extension:
         body = self._sections.get(tag)
         if body is None:
             return None
-        field = tag.decode("ascii")
-        most = MAX_CLASS_NAMES_BYTES if tag == dts.TAG_CLASSES else MAX_SECTION_BYTES
-        try:
-            data = zstd_decompress(body, min(most, count * MEAN_NAME_BYTES))
-        except ValueError as error:
-            raise FormatError(
-                "a name section must unpack", field=field, offset=None, found=error, expected=f"{count:,} names",
-                path=self._check.path,
-            ) from error  # fmt: skip
-        found = data.count(0)  # before anything is allocated for that many
-        self._check.require(
-            found == count, "a name section must hold one name each", field=field, offset=None,
-            found=f"{found:,} names", expected=f"{count:,} names",
-        )  # fmt: skip
-        return Names(data)
+        return unpack_names(tag, body, count, file_size=self._header.total_bytes, path=self._check.path)
 
     def _require_size(self, tag: bytes, found: int, expected: int) -> None:
         self._check.require(
             found == expected, "a section must have the size that its kind has", field=tag.decode("ascii"), offset=None,
             found=f"{found:,} bytes", expected=f"{expected:,} bytes",
         )  # fmt: skip
-
-
-class Names:
-    """NUL-ended UTF-8 names in one buffer: a million of them cost no Python objects."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._ends = np.flatnonzero(np.frombuffer(data, np.uint8) == 0)
-
-    def __len__(self) -> int:
-        return len(self._ends)
-
-    def __getitem__(self, n: int) -> str:
-        start = int(self._ends[n - 1]) + 1 if n else 0
-        return self._data[start : int(self._ends[n])].decode("utf-8", "surrogateescape")

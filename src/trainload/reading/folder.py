@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -12,39 +11,47 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from trainload.codecs.given_classes import GivenClasses, class_list_of
 from trainload.errors import UsageError
+from trainload.formats.left_out import lines_of
 from trainload.reading.sample import Sample
+from trainload.storage.class_folders import ClassFolders
 
 PICTURE_SUFFIXES = (".jpeg", ".jpg", ".png")
-_SPLITS = {"train", "val"}
 
 
 class FolderReader:
     """The pictures below each class folder: .jpeg, .jpg and .png in any case, in the order of docs/spec/dts.md.
 
-    len(ds) samples; ds[i] reads one file. Every folder is a class; labels follow the sorted folder names, samples the
-    sorted file names and, where those are equal, the paths. paths: str [n]. labels: int32 [n]. class_names: the
-    folders' names. sizes: int64 [n], bytes, asked of the system on first use.
-    Raises UsageError where there is no picture, or where `train` and `val` stand in the place of classes.
+    len(ds) samples; ds[i] reads one file. Every folder is a class, hidden ones aside; labels follow the sorted folder
+    names or `classes`, samples the sorted file names and, where those are equal, label and path. Links are followed.
+    paths: str [n], absolute. labels: int32 [n]. class_names: in label order. sizes: int64 [n], bytes, asked of the
+    system on first use. left_out: entries that are no pictures, by reason (LeftOut).
+    classes: as for `trainload.open`. classes_as_is: folders with the names of splits are classes.
+    Raises UsageError where there is no picture, where splits stand in the place of classes and for a class that is not
+    in `classes`, OSError for a folder that may not be read.
     """
 
     level = None
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = os.fspath(path)
-        self.class_names = tuple(sorted(entry.name for entry in os.scandir(self.path) if entry.is_dir()))
-        if self.class_names and set(self.class_names) <= _SPLITS:
-            raise UsageError(f"{self.path} holds the folders of several splits: open {self.path}/{self.class_names[0]}")
-        found = [
-            (os.fsencode(file.rpartition(os.sep)[2]), label, file)
-            for label, name in enumerate(self.class_names)
-            for file in _pictures_below(self.path, name)
-        ]
-        if not found:
-            raise UsageError(f"no class folder with pictures ({', '.join(PICTURE_SUFFIXES)}) in {self.path}")
-        found.sort()
-        self.paths = [f"{self.path}{os.sep}{file}" for _, _, file in found]
-        self.labels: NDArray[np.int32] = np.array([label for _, label, _ in found], np.int32)
+    def __init__(
+        self, path: str | os.PathLike[str], *, classes: GivenClasses | None = None, classes_as_is: bool = False
+    ) -> None:
+        top = ClassFolders(path, None if classes is None else class_list_of(classes))
+        self.path = top.root
+        if splits := top.splits(as_is=classes_as_is):
+            raise UsageError(
+                f"{self.path} holds the folders of several splits: open {self.path}/{splits[0]}; where these are names "
+                "of classes, say so by classes_as_is=True"
+            )
+        found = top.walk(PICTURE_SUFFIXES, with_sizes=False).ordered(top.folders, top.given)
+        self.left_out = top.left_out
+        if not found.names:
+            told = f" (left out: {'; '.join(lines_of(self.left_out.facts()))})" if self.left_out else ""
+            raise UsageError(f"no class folder with pictures ({', '.join(PICTURE_SUFFIXES)}) in {self.path}{told}")
+        self.class_names = found.class_names
+        self.paths = [f"{self.path}{os.sep}{os.fsdecode(name)}" for name in found.names]
+        self.labels: NDArray[np.int32] = found.labels
 
     @cached_property
     def sizes(self) -> NDArray[np.int64]:
@@ -76,6 +83,7 @@ class FolderReader:
         return {
             "format": "class folders", "path": self.path, "samples": len(self), "classes": len(self.class_names),
             "class_names": list(self.class_names), "samples_per_class": counts.tolist(),
+            "left_out": self.left_out.facts(),
             "bytes": int(self.sizes.sum()), "picture_bytes_mean": round(float(self.sizes.mean())),
             "picture_bytes_smallest": int(self.sizes.min()), "picture_bytes_largest": int(self.sizes.max()),
         }  # fmt: skip
@@ -92,13 +100,5 @@ class FolderReader:
         self.close()
 
     def __repr__(self) -> str:
-        return f"FolderReader({self.path!r}, {len(self):,} samples, {len(self.class_names):,} classes)"
-
-
-def _pictures_below(root: str, folder: str) -> Iterator[str]:
-    """Paths relative to `root` of the pictures below `root/folder`; links to folders are not followed."""
-    for where, _, files in os.walk(Path(root, folder)):
-        below = os.path.relpath(where, root)
-        for file in files:
-            if file.lower().endswith(PICTURE_SUFFIXES):
-                yield f"{below}{os.sep}{file}"
+        left_out = f", {len(self.left_out):,} left out" if self.left_out else ""
+        return f"FolderReader({self.path!r}, {len(self):,} samples, {len(self.class_names):,} classes{left_out})"

@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trainload.codecs.given_classes import GivenClasses
 from trainload.errors import FormatError, UsageError
 from trainload.formats.dts import HEADER_BYTES_USED, IMAGENET, MAGIC
 from trainload.reading.arrays import ArrayReader
 from trainload.reading.dts import DtsReader
 from trainload.reading.folder import FolderReader
+from trainload.storage.file import FileSource
 
 if TYPE_CHECKING:
     from trainload.reading.hyperframe import HyperframeReader
@@ -22,16 +24,27 @@ AnyPath = str | os.PathLike[str]
 HYPERFRAME_MAGIC = b"HFRM"
 
 
-def open(path: AnyPath | Sequence[AnyPath]) -> DtsReader | ArrayReader | FolderReader | HyperframeReader:
+def open(
+    path: AnyPath | Sequence[AnyPath], *, classes: GivenClasses | None = None, classes_as_is: bool = False
+) -> DtsReader | ArrayReader | FolderReader | HyperframeReader:
     """The reader for one file, all volumes of a set (a list or a pattern such as "train-*.dts"), or a folder.
 
     DtsReader for pictures in blocks, ArrayReader for MNIST and CIFAR, HyperframeReader for recordings (one file, a
-    list, or a folder of parts), FolderReader for a folder of class folders. Raises FormatError for bytes that are none
-    of these, UsageError for a pattern that matches nothing, OSError where the system cannot open a file.
+    list, or a folder of parts), FolderReader for a folder of class folders. A relative path is made absolute: the
+    reader, its copies and its pickles stay usable after a change of the working directory.
+    classes: of class folders, all class names in label order: a list, a set that has them, or the path of a set, of
+    class folders or of a text file with one name per line. classes_as_is: folders named train, val, test and the like
+    are classes.
+    Raises FormatError for bytes that are none of these, UsageError for a pattern that matches nothing, OSError where
+    the system cannot open a file.
     """
     paths = find_files(path)
-    if len(paths) == 1 and Path(paths[0]).is_dir():
-        return _open_recording(paths) if any(Path(paths[0]).glob("*.hfr")) else FolderReader(paths[0])
+    if len(paths) == 1 and Path(paths[0]).is_dir() and not any(Path(paths[0]).glob("*.hfr")):
+        return FolderReader(paths[0], classes=classes, classes_as_is=classes_as_is)
+    if classes is not None or classes_as_is:
+        raise UsageError(f"only class folders take a list of classes, a packed set carries its own: {paths[0]}")
+    if Path(paths[0]).is_dir():
+        return _open_recording(paths)
     kind = read_kind(paths[0])
     if kind == IMAGENET:
         return DtsReader(paths)
@@ -66,8 +79,8 @@ def find_files(path: AnyPath | Sequence[AnyPath]) -> list[str]:
 
 def read_kind(path: str) -> str:
     """What a file is, by its first bytes: "HFRM", or the dataset type of a DTS file. Raises FormatError for others."""
-    with Path(path).open("rb") as file:
-        head = file.read(HEADER_BYTES_USED)
+    with FileSource(path) as source:
+        head = source.read_at(0, min(HEADER_BYTES_USED, source.size))
     if head[:4] == HYPERFRAME_MAGIC:
         return "HFRM"
     if head[:4] == MAGIC:

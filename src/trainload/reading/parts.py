@@ -15,7 +15,7 @@ SUFFIX = ".hfr"
 
 
 def find_parts(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> tuple[str, ...]:
-    """The files of one recording: the path itself, the listed paths, or every *.hfr in a folder, by name.
+    """The files of one recording, absolute: the path itself, the listed paths, or every *.hfr in a folder, by name.
 
     Raises UsageError where there is none.
     """
@@ -27,7 +27,7 @@ def find_parts(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) 
         found = (os.fspath(path),)
     if not found:
         raise UsageError(f"no {SUFFIX} file in {path!r}")
-    return found
+    return tuple(str(Path(one).absolute()) for one in found)
 
 
 def join_streams(files: Sequence[HyperframeFile]) -> dict[int, StreamInfo]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -20,13 +22,19 @@ CHUNK_BYTES = 4 << 20  # one system call reads at most this much
 class FileSource:
     """An open file: `read_at` and `readinto_at` give exactly what was asked for, or raise. Safe for many threads.
 
-    Pickles as its path; the copy opens the file again.
+    path: absolute, so that a copy, which opens the file again, finds it wherever the process works then. Pickles as it.
+    Raises UsageError for what has no places: a pipe, a socket, a device. It is not waited for.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._path = os.fspath(path)
-        self._fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        self._path = str(Path(path).absolute())  # an OSError names the path as it was given
+        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         status = os.fstat(self._fd)
+        if not stat.S_ISREG(status.st_mode):
+            self.close()
+            if stat.S_ISDIR(status.st_mode):
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+            raise UsageError(f"only regular files are read at their places, no pipes, sockets or devices: {self._path}")
         self._size = status.st_size
         self._reads_far_ahead = read_ahead_bytes(status.st_dev) >= FAR_BYTES
 
@@ -108,4 +116,4 @@ class FileSource:
             self.close()
 
     def __reduce__(self) -> tuple[type[FileSource], tuple[str]]:
-        return FileSource, (str(Path(self._path)),)
+        return FileSource, (self._path,)
