@@ -16,10 +16,13 @@ from typer.testing import CliRunner
 
 import trainload as tl
 from dts_builder import DtsBuilder, Picture, pictures
+from picture_folders import encoded, picture
 from test_arrays import FILES, as_folder
 from trainload.cli.app import VERBS, app, main
+from trainload.codecs.compression import zstd_compress
 from trainload.errors import FormatError, UsageError
 from trainload.exporters.folder import class_folders, extract, is_safe
+from trainload.formats import dts
 from trainload.packing.arrays import pack_arrays
 from trainload.reading.dts import DtsReader
 from trainload.reading.folder import FolderReader
@@ -78,6 +81,7 @@ def test_level_0_extracts_to_the_source_bytes_under_the_source_names(tmp_path: P
     assert tree(tmp_path / "out") == source
     assert result.to_dict() == {
         "path": str(tmp_path / "out"), "samples": 14, "bytes": sum(map(len, source.values())), "renamed": [],
+        "renamed_classes": {},
     }  # fmt: skip
     with tl.open(tmp_path / "out") as again:
         assert isinstance(again, FolderReader)
@@ -157,11 +161,47 @@ def test_a_safe_path_stays_below(path: str) -> None:
         assert os.path.normpath(f"/root/{path}") == f"/root/{path}"
 
 
-def test_unsafe_class_names_become_numbers() -> None:
-    assert class_folders(("a", "b"), 2) == ["a", "b"]
-    for names in (("a", ".."), ("a", "a"), ("a", "b/c"), ("", "b"), ()):
-        assert class_folders(names, 2) == ["0", "1"]
+@pytest.mark.parametrize(
+    ("names", "folders"),
+    [
+        (("a", "b"), ["a", "b"]), (("a", ".."), ["a", "%2E%2E"]), (("a", "a"), ["a", "a%1"]),
+        (("a", "b/c"), ["a", "b%2Fc"]), (("", "b"), ["%", "b"]), (("a:b", "a%3Ab"), ["a%3Ab%0", "a%3Ab"]),
+        (("a:b", "a\\b", "c"), ["a%3Ab", "a%5Cb", "c"]), (("x" * 300, "b"), ["x" * 200 + "%0", "b"]),
+        (("trainload-classes.json", "b"), ["trainload-classes%2Ejson", "b"]), ((), ["0", "1"]),
+    ],
+)  # fmt: skip
+def test_an_unsafe_class_name_renames_only_itself(names: tuple[str, ...], folders: list[str]) -> None:
+    assert class_folders(names, 2) == folders
     assert class_folders((), 1000)[7] == "007"
+
+
+@pytest.mark.parametrize(
+    "names",
+    [("a:b", "c", "d"), ("zebra", "ant", "bee"), ("train", "val", "test"), (".cat", "b/c", ".."), ("", "x", "y")],
+)
+def test_an_extracted_set_opens_and_packs_to_the_same_classes_and_labels(
+    names: tuple[str, ...], tmp_path: Path
+) -> None:
+    flat = [(encoded(picture(n)), n % 3, f"{names[n % 3]}/p{n}.jpg") for n in range(9)]
+    section = {dts.TAG_CLASSES: zstd_compress(dts.names_to_bytes(list(names)))}
+    with DtsReader(DtsBuilder([flat], sections=section).write(tmp_path / "a.dts")) as ds:
+        result = extract(ds, tmp_path / "out")
+        assert ds.class_names == names
+    assert result.renamed == []
+    tl.pack_images(tmp_path / "out", tmp_path / "b.dts", level=0, jobs=1)
+    for again in (tl.open(tmp_path / "out"), tl.open(tmp_path / "b.dts")):
+        assert again.class_names == names  # type: ignore[union-attr]
+        label_of = {bytes(again[i].data): again[i].label for i in range(9)}  # type: ignore[index, union-attr]
+        assert label_of == {data: label for data, label, _ in flat}
+
+
+def test_a_carried_path_below_another_class_does_not_change_the_label(tmp_path: Path) -> None:
+    odd: list[Picture] = [(b"first", 0, "bee/x.JPEG"), (b"second", 1, "bee/._x.JPEG"), (b"third", 2, "cat/y.JPEG")]
+    with DtsReader(DtsBuilder([odd]).write(tmp_path / "a.dts")) as ds:
+        assert extract(ds, tmp_path / "out").renamed == [0, 1]
+    assert tree(tmp_path / "out") == {
+        "ant/00000000.JPEG": b"first", "bee/00000001.JPEG": b"second", "cat/y.JPEG": b"third",
+    }  # fmt: skip
 
 
 def test_extract_refuses_a_folder_with_something_in_it_and_a_damaged_block(tmp_path: Path) -> None:

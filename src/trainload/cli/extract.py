@@ -16,6 +16,7 @@ from trainload.cli.terminal import Terminal
 from trainload.errors import UsageError
 from trainload.exporters.folder import extract as extract_to
 from trainload.exporters.frames import extract_frames
+from trainload.formats.left_out import printable
 from trainload.reading.arrays import ArrayReader
 from trainload.reading.dts import DtsReader
 from trainload.reading.hyperframe import HyperframeReader
@@ -56,5 +57,9 @@ def extract(
         return
     console = Terminal()
     console.print(f"{result.path}: {result.samples:,} samples, {result.bytes:,} bytes", soft_wrap=True)
+    for name, folder in result.renamed_classes.items():
+        console.print(f"class {printable(name)} is the folder {printable(folder)}", soft_wrap=True)
     if result.renamed:
-        console.print(f"{len(result.renamed):,} samples got numbers for names: theirs were unsafe or taken")
+        console.print(
+            f"{len(result.renamed):,} samples got numbers for names: theirs were unsafe, taken or of another class"
+        )

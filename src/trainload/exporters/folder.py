@@ -1,14 +1,16 @@
 """A packed image set back into a folder of class folders: the packed bytes under their source names.
 
-Paths in a file are untrusted: one that could leave the folder, or that was already used, is replaced by a number.
+Paths in a file are untrusted: one that could leave the folder, or that was already used, is replaced by a number; of a
+class name that is no safe folder name the odd characters are. Where the folders' names alone would not give the labels
+and class names back, CLASSES_FILE goes beside them, which `trainload.open` and `pack` follow.
 """
 
 from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,26 +18,33 @@ import numpy as np
 from PIL import Image
 
 from trainload.errors import UsageError
+from trainload.formats.class_folders import is_hidden, is_split
+from trainload.formats.class_list import CLASSES_FILE, ClassList
 from trainload.reading.arrays import ArrayReader
 from trainload.reading.dts import DtsReader
 from trainload.reading.sample import Sample
 
 MAX_PART_BYTES = 255  # one folder or file name
+_ODD = "/\\:\0"  # not in one folder or file name of every system
 _PNG_MAGIC = b"\x89PNG"
 
 
 @dataclass(slots=True)
 class Extracted:
-    """What was written. renamed: samples whose carried path was unsafe or taken, by id."""
+    """What was written. renamed: samples whose carried path was unsafe, taken or of another class, by id.
+
+    renamed_classes: the folder of each class whose name is no safe folder name.
+    """
 
     path: str
     samples: int = 0
     bytes: int = 0
     renamed: list[int] = field(default_factory=list)
+    renamed_classes: dict[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """The same as JSON values."""
-        return {"path": self.path, "samples": self.samples, "bytes": self.bytes, "renamed": self.renamed}
+        return asdict(self)
 
 
 def extract(
@@ -57,13 +66,18 @@ def extract(
         raise UsageError(f"{tmp} is left from an earlier run: look at it and delete it")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageError(f"the folder to extract to must be new or empty: {out}")
-    result = Extracted(str(out))
-    folders = class_folders(ds.class_names, ds.header.num_classes)
-    for name in folders:
-        (tmp / name).mkdir(parents=True)
+    names = ds.class_names
+    folders = class_folders(names, ds.header.num_classes)
+    renamed = {name: folder for name, folder in zip(names, folders) if name != folder}
+    result = Extracted(str(out), renamed_classes=renamed)
+    for folder in folders:
+        (tmp / folder).mkdir(parents=True)
+    if not _speak_for_themselves(folders, names or folders):
+        (tmp / CLASSES_FILE).write_bytes(_class_list(folders, names or folders).to_json())
     for sample in _samples(ds):
         data = _to_png(sample) if isinstance(ds, ArrayReader) else sample.data
-        _write(tmp, ds.source(sample.id), folders[sample.label], sample.id, data, result)
+        name = names[sample.label] if names else ""
+        _write(tmp, ds.source(sample.id), name, folders[sample.label], sample, data, result)
         if progress is not None:
             progress(result.samples, len(ds))
     tmp.mkdir(exist_ok=True)
@@ -72,11 +86,59 @@ def extract(
 
 
 def class_folders(class_names: tuple[str, ...], num_classes: int) -> list[str]:
-    """A folder name per class: its name where that is safe and no other class's, else its zero-padded number."""
+    """A folder name per class: its name where that is safe, else with what is odd in it escaped as %XX.
+
+    Two classes of one name, or a name as long as no folder's may be, end in % and their number. Without class names: the
+    zero-padded numbers.
+    """
     width = len(str(max(num_classes - 1, 0)))
-    numbers = [f"{label:0{width}}" for label in range(num_classes)]
-    names = [name if is_safe(name) and os.sep not in name else "" for name in class_names or [""] * num_classes]
-    return names if all(names) and len(set(names)) == len(names) else numbers
+    if not class_names:
+        return [f"{label:0{width}}" for label in range(num_classes)]
+    kept = {name for name in class_names if _is_folder_name(name)}
+    folders: list[str] = []
+    taken: set[str] = set()
+    for label, name in enumerate(class_names):
+        folder = name if name in kept else _escaped(name, label)
+        while folder in taken or (folder != name and folder in kept):
+            folder = f"{folder[:200]}%{label}"
+        taken.add(folder)
+        folders.append(folder)
+    return folders
+
+
+def _is_folder_name(name: str) -> bool:
+    return is_safe(name) and "/" not in name and name != CLASSES_FILE
+
+
+def _escaped(name: str, label: int) -> str:
+    odd = _ODD + "." if name in (".", "..", CLASSES_FILE) else _ODD
+    folder = "".join(f"%{ord(c):02X}" if c in odd else c for c in name) or "%"
+    if len(os.fsencode(folder)) <= MAX_PART_BYTES:
+        return folder
+    return f"{os.fsencode(folder)[:200].decode('utf-8', 'ignore')}%{label}"
+
+
+def _speak_for_themselves(folders: Sequence[str], names: Sequence[str]) -> bool:
+    """True where a folder with these class folders opens to these classes in this order by their names alone."""
+    plain = not any(is_hidden(folder) or is_split(folder) for folder in folders)
+    return plain and list(folders) == list(names) == sorted(folders)
+
+
+def _class_list(folders: Sequence[str], names: Sequence[str]) -> ClassList:
+    """What CLASSES_FILE says; of classes with one name the first has it, the others are called as their folders."""
+    first = {name: label for label, name in reversed([*enumerate(names)])}
+    told = [name if first[name] == label else folders[label] for label, name in enumerate(names)]
+    return ClassList(tuple(told), tuple(folders), "")
+
+
+def _path_of(carried: str, name: str, folder: str) -> str:
+    """The carried path of a sample with its class's folder in the place of the name; "" where it is another class's."""
+    top, _, rest = carried.partition("/")
+    if name and carried.startswith(name + "/"):
+        rest = carried[len(name) + 1 :]
+    elif name and top != name:
+        return ""
+    return f"{folder}/{rest}" if rest else ""
 
 
 def is_safe(path: str) -> bool:
@@ -98,16 +160,20 @@ def _samples(ds: DtsReader | ArrayReader) -> Iterator[Sample]:
         yield from block
 
 
-def _write(root: Path, carried: str, folder: str, sample: int, data: memoryview | bytes, result: Extracted) -> None:
-    """Write one file under its carried path, or under its number where that is missing, unsafe or taken."""
+def _write(
+    root: Path, carried: str, name: str, folder: str, sample: Sample, data: memoryview | bytes, result: Extracted
+) -> None:
+    """Write one file under its carried path, or under its number where that is missing, unsafe, taken or misplaced."""
     result.samples += 1
     result.bytes += len(data)
-    if carried and is_safe(carried) and "/" in carried and _write_new(root / carried, data):
+    path = _path_of(carried, name, folder)
+    shown = is_safe(path) and not any(map(is_hidden, path.split("/")[1:]))  # a hidden file would not be read again
+    if shown and _write_new(root / path, data):
         return
     if carried:
-        result.renamed.append(sample)
+        result.renamed.append(sample.id)
     ending = "png" if bytes(data[:4]) == _PNG_MAGIC else "JPEG"
-    number = f"{sample:08}"
+    number = f"{sample.id:08}"
     while not _write_new(root / folder / f"{number}.{ending}", data):
         number += "_"
 

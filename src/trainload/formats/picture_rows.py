@@ -31,7 +31,7 @@ class PictureRows:
         return len(self.names)
 
     def ordered(self, folders: Collection[str], given: ClassList | None) -> OrderedRows:
-        """The list in the spec's order. folders: the class folders, also empty ones. UsageError for one not in `given`."""
+        """The list in the spec's order. folders: the class folders, also empty ones. UsageError for an unlisted one."""
         names = self.names
         tops = {name.partition(b"/")[0] for name in names}
         class_names, label_of = number_classes({*folders, *map(os.fsdecode, tops)}, given)

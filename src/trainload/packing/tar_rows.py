@@ -1,4 +1,4 @@
-"""What a tar holds, as class folders: links resolved, replaced members dropped, the folders that all share taken off."""
+"""What a tar holds, as class folders: links resolved, replaced members and shared top folders left off."""
 
 from __future__ import annotations
 
