@@ -212,6 +212,44 @@ def test_verify_checks_that_volumes_fit(file: Path, tmp_path: Path) -> None:
     assert [f.field for f in verify([volume(0, 2), other]).findings] == ["UUID"]
 
 
+def test_verify_takes_several_sets_at_once(file: Path, tmp_path: Path) -> None:
+    recording = tmp_path / "a.hfr"
+    with tl.Recorder(recording, window="100ms") as rec:
+        rec.write(rec.add_stream("a", kind="generic"), 1, b"x")
+    flat = {"A": FLAT, "B": FLAT[:5]}
+
+    def volume(name: str, n: int, folder: str = ".") -> Path:
+        header = {"num_volumes": 2, "volume_id": n, "total_blocks": 2}
+        (tmp_path / folder).mkdir(exist_ok=True)
+        sections = {dts.TAG_UUID: name.encode() * 16}
+        return DtsBuilder([flat[name]], header=header, sections=sections).write(tmp_path / folder / f"{name}{n}.dts")
+
+    mixed = [file, volume("B", 1), volume("A", 0), recording, volume("A", 1), volume("B", 0)]
+    report = verify(mixed)
+    assert report.good and len(report.sets) == 4
+    assert sorted(each.checked.get("volumes", 0) for each in report.sets) == [0, 1, 2, 2]
+    assert report.checked["bytes"] == sum(each.stat().st_size for each in mixed)
+    copies = [volume("A", n, folder) for folder in ("x", "y") for n in (0, 1)]
+    assert verify(copies).good and len(verify(copies).sets) == 2
+    bad = tmp_path / "bad.dts"
+    bad.write_bytes(b"nothing of ours")
+    report = verify([file, bad, recording])
+    assert [finding.path for finding in report.findings] == [str(bad)]
+    assert [each["good"] for each in report.to_dict()["sets"]] == [True, False, True]
+
+
+def test_a_path_table_may_be_as_long_as_the_file_and_no_longer(tmp_path: Path) -> None:
+    long = [(data, label, f"ant/{'d' * 2000}{n}") for n, (data, label, _) in enumerate(FLAT)]
+    path = DtsBuilder([long]).write(tmp_path / "long.dts")
+    assert verify(path).good
+    with DtsReader(path) as ds:
+        assert ds.source(3) == long[3][2]
+    bomb = zstd_compress(b"x" * (path.stat().st_size + 1) + bytes(len(FLAT)))
+    with DtsReader(DtsBuilder([FLAT], sections={dts.TAG_PATHS: bomb}).write(tmp_path / "bomb.dts")) as ds:
+        with pytest.raises(FormatError, match="a name section must unpack"):
+            ds.source(0)
+
+
 # ---- hostile files: a value or a FormatError
 
 U32_FIELDS = [name for name, code in dts._LAYOUT if code == "I"]

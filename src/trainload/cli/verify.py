@@ -21,7 +21,7 @@ MAX_SHOWN = 50  # findings on a terminal; --json shows all
 @app.command()
 def verify(
     paths: Annotated[
-        list[str], typer.Argument(metavar="FILE...", help="A file, all volumes of a set, or a quoted pattern.")
+        list[str], typer.Argument(metavar="FILE...", help="Files, volumes of sets, recordings, quoted patterns.")
     ],
     decode: Annotated[bool, typer.Option("--decode", help="Decode every picture too.")] = False,
     jobs: Annotated[int, typer.Option(min=0, help="Processes; 0 means one per core.")] = 0,
@@ -35,7 +35,8 @@ def verify(
     if as_json:
         typer.echo(json.dumps(report.to_dict(), indent=1))
     else:
-        _show(report)
+        for each in report.sets or [report]:
+            _show(each)
     if not report.good:
         raise typer.Exit(1)
 

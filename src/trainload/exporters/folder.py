@@ -88,7 +88,7 @@ def extract(
 def class_folders(class_names: tuple[str, ...], num_classes: int) -> list[str]:
     """A folder name per class: its name where that is safe, else with what is odd in it escaped as %XX.
 
-    Two classes of one name, or a name as long as no folder's may be, end in % and their number. Without class names: the
+    A second class of one name, and a name too long for a folder, end in % and their number. Without class names: the
     zero-padded numbers.
     """
     width = len(str(max(num_classes - 1, 0)))

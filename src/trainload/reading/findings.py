@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -46,11 +47,31 @@ class Finding:
 
 @dataclass(slots=True)
 class Report:
-    """The outcome of a verification: what was checked (counts by name) and what was found. `good` without findings."""
+    """The outcome of a verification: what was checked (counts by name) and what was found. `good` without findings.
+
+    sets: where several sets or recordings were verified, the Report of each.
+    """
 
     path: str
     checked: dict[str, int | str] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
+    sets: list[Report] = field(default_factory=list)
+
+    @staticmethod
+    def of_sets(reports: Sequence[Report]) -> Report:
+        """The Reports of several sets as one: counts are summed, findings follow each other."""
+        total = Report(", ".join(report.path for report in reports), sets=list(reports))
+        for report in reports:
+            total.findings += report.findings
+            for name, value in report.checked.items():
+                known = total.checked.get(name)
+                if isinstance(known, int) and isinstance(value, int):
+                    total.checked[name] = known + value
+                elif known is None or known == value:
+                    total.checked[name] = value
+                else:
+                    total.checked[name] = "differs"
+        return total
 
     @property
     def good(self) -> bool:
@@ -59,9 +80,8 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """The report as JSON values."""
-        return {
-            "path": self.path,
-            "good": self.good,
-            "checked": self.checked,
+        facts: dict[str, Any] = {
+            "path": self.path, "good": self.good, "checked": self.checked,
             "findings": [asdict(finding) for finding in self.findings],
-        }
+        }  # fmt: skip
+        return facts | ({"sets": [each.to_dict() for each in self.sets]} if self.sets else {})
