@@ -37,28 +37,35 @@ def register_decoder(encoding: str, make: Callable[[], Decoder]) -> None:
 
 
 def decoder_for(encoding: str) -> Decoder:
-    """A new Decoder of that encoding. Raises UsageError where none is registered or the extra `video` is missing."""
+    """A new Decoder of that encoding. Raises UsageError where none is registered."""
     if encoding in _DECODERS:
         return _DECODERS[encoding]()
-    if encoding in _VIDEO_ENCODINGS:
-        try:
-            video = import_module("trainload.reading.video")
-        except ImportError as error:
-            raise UsageError(f"decoding {encoding} needs PyAV: pip install 'trainload[video]'") from error
-        decoder: Decoder = video.VideoDecoder(encoding)
-        return decoder
     raise UsageError(f"no decoder is registered for the encoding {encoding!r}; see trainload.register_decoder")
 
 
 def decode_forward(frames: StreamFrames, position: int, read: Callable[[int], Frame], path: str) -> Frame:
     """The frame at `position` with `decoded` set; a delta stream is read and decoded from its last key frame on.
 
-    `read` gives the frame at a position. Raises SampleError where there is no key frame or a payload does not decode.
+    `read` gives the frame at a position. Raises SampleError where there is no key frame or a payload does not decode,
+    UsageError where the extra `video` is missing.
     """
     encoding = frames.info.encoding.lower()
-    if encoding not in _DECODERS and encoding not in _VIDEO_ENCODINGS:
-        frame = read(position)
-        return frame._replace(decoded=frame.array())
+    if encoding in _DECODERS:
+        return _decode_by_registered(encoding, frames, position, read, path)
+    if encoding in _VIDEO_ENCODINGS:
+        try:
+            video = import_module("trainload.reading.video")
+        except ImportError as error:
+            raise UsageError(f"decoding {encoding} needs PyAV: pip install 'trainload[video]'") from error
+        found: Frame = video.decode_video(frames, position, read, path)
+        return found
+    frame = read(position)
+    return frame._replace(decoded=frame.array())
+
+
+def _decode_by_registered(
+    encoding: str, frames: StreamFrames, position: int, read: Callable[[int], Frame], path: str
+) -> Frame:
     start = frames.key_frame(position)
     if start is None:
         raise SampleError("no key frame lies at or before it", sample=position, source=frames.info.name, path=path)

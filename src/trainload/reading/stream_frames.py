@@ -6,7 +6,7 @@ Arrays only: this file knows no storage and makes no object per frame.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -30,7 +30,7 @@ class StreamFrames:
     there is one file.
     """
 
-    __slots__ = ("_order", "_records", "entries", "info", "parts", "times", "timestamps")
+    __slots__ = ("_arrival", "_order", "_records", "entries", "info", "parts", "times", "timestamps")
 
     def __init__(self, info: StreamInfo, entries: Sequence[Index]) -> None:
         """`entries`: for each file the stream's part of its index, sorted by time."""
@@ -47,6 +47,7 @@ class StreamFrames:
         self.timestamps = times
         self.times = times.data  # bisect looks at single times of a memoryview faster than numpy at one of its own
         self._records = np.ascontiguousarray(self.entries).view(np.uint8).data
+        self._arrival: NDArray[np.intp] | None = None
 
     def __len__(self) -> int:
         return len(self.timestamps)
@@ -98,3 +99,15 @@ class StreamFrames:
             if len(keys):
                 return start + int(keys[-1])
         return None
+
+    def number(self, position: int) -> int:
+        """The StreamIndex of a position: it counts in the order of arrival, which for video is that of decoding."""
+        return int(self.entries["stream_index"][position])
+
+    def in_arrival_order(self, start: int) -> Iterator[int]:
+        """The positions from `start` on in the order of arrival: by StreamIndex, equal ones by time."""
+        if self._arrival is None:
+            self._arrival = np.argsort(self.entries["stream_index"], kind="stable")
+        first = int(np.searchsorted(self.entries["stream_index"], self.number(start), sorter=self._arrival))
+        for place in range(first, len(self)):
+            yield int(self._arrival[place])
