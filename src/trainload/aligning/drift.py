@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from trainload.aligning.match import median_period
+
 MAX_DRIFT_PPM = 1000.0  # crystals stay below 100; what exceeds this is no drift
 
 
@@ -36,7 +38,7 @@ def fit_drift(times: NDArray[np.int64], residual: NDArray[np.int64], stream_time
     plain = _line(times, residual.astype(np.float64))
     if len(stream_times) < 3 or len(times) < 3:
         return plain
-    period = float(np.median(np.diff(stream_times)))
+    period = median_period(stream_times)
     if period <= 0:
         return plain
     order = np.argsort(times, kind="stable")

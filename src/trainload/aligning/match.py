@@ -6,7 +6,6 @@ Times of the stream are sorted, equal times are allowed; reference times may com
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from trainload.errors import UsageError
 from trainload.formats.durations import duration_ns
+from trainload.formats.field_rules import FieldRules
 
 Int64 = NDArray[np.int64]
 NO_MATCH_NS = int(np.iinfo(np.int64).max)  # the residual of an unmatched time: larger than every limit
@@ -155,22 +155,28 @@ class Interval:
 class Interpolate:
     """The value between the two samples around the time, never across a gap.
 
-    max_gap: two samples further apart are a gap; left out, GAP_PERIODS median periods of the stream. extrapolate: how
-    far beyond the first and the last sample the line through the two outermost may be continued; left out, not at
-    all. fields: how each field is combined, "linear", "slerp" (unit quaternions x, y, z, w), "nearest" or "previous";
-    a key is a field's name or a tuple of four names that are a quaternion together. See values.py for the defaults.
+    max_gap: two samples further apart are a gap; left out, GAP_PERIODS median periods of the stream, where samples at
+    one time count as one. extrapolate: how far beyond the first and the last sample the line through the two outermost
+    times may be continued; left out, not at all. fields: how each field is combined ("linear", "angle",
+    "angle_degrees", "quaternion_xyzw", "quaternion_wxyz", "nearest", "previous", or one rule per column of a field),
+    over what the stream declares; a key is a field's name or a tuple of four names that are a quaternion together. See
+    values.py for the defaults.
     """
 
     max_gap: str | int | None = None
     extrapolate: str | int | None = None
-    fields: Mapping[str | tuple[str, ...], str] | None = None
+    fields: FieldRules | None = None
 
     def __post_init__(self) -> None:
         _optional_ns(self.max_gap, "Interpolate(max_gap=...)")
         _optional_ns(self.extrapolate, "Interpolate(extrapolate=...)")
 
     def match(self, reference: Times, stream: Times) -> Match:
-        """One binary search; a time that meets a sample exactly takes that sample alone, gap or not."""
+        """One binary search; a time that meets a sample exactly takes that sample alone, gap or not.
+
+        Of samples at one time, the last stands for it on the way to what follows and where it is met, and the first on
+        the way from what came before.
+        """
         times, wanted = stream.starts, reference.starts
         if not len(times):
             nothing = _nothing(len(wanted))
@@ -179,7 +185,9 @@ class Interpolate:
         left = np.searchsorted(times, wanted, "right") - 1
         exact = times[np.maximum(left, 0)] == wanted
         beyond = (left < 0) | (left == last)
-        left = np.where(exact, left, np.clip(left, 0, max(last - 1, 0)))
+        first_end = int(np.searchsorted(times, times[0], "right")) - 1  # the last sample at the first time
+        last_start = int(np.searchsorted(times, times[-1]))  # the first sample at the last time
+        left = np.where(exact, left, np.clip(left, first_end, max(last_start - 1, 0)))
         right = np.where(exact, left, np.minimum(left + 1, last))
         gap = times[right] - times[left]
         since = wanted - times[left]
@@ -197,10 +205,17 @@ class Interpolate:
         limit = _optional_ns(self.max_gap, "Interpolate(max_gap=...)")
         if limit is not None:
             return limit
-        return GAP_PERIODS * int(np.median(np.diff(times))) if len(times) > 1 else 0
+        return GAP_PERIODS * int(median_period(times))
 
     def _reach_ns(self) -> int:
         return _optional_ns(self.extrapolate, "Interpolate(extrapolate=...)") or 0
+
+
+def median_period(times: Int64) -> float:
+    """The median time between samples that follow one another, those at one time counted as one; 0 where all are."""
+    steps = np.diff(times)
+    steps = steps[steps > 0]
+    return float(np.median(steps)) if len(steps) else 0.0
 
 
 def parse_method(text: str) -> Method:

@@ -118,7 +118,8 @@ class Pairs:
         """One value of `stream` per pair, interpolated where that is the method; blank where unmatched."""
         if stream not in self.matches:
             raise UsageError(f"{stream!r} was not aligned; these were: {', '.join(map(repr, self.matches))}")
-        return matched_values(self.drive.values(stream), self.matches[stream], self.methods[stream])
+        match, method = self.matches[stream], self.methods[stream]
+        return matched_values(self.drive.values(stream), match, method, self.drive.streams[stream])
 
     def report(self) -> Report:
         """How well each stream fits: print it, or save it as JSON, PNG or HTML."""

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from trainload.aligning.match import Times
 from trainload.errors import UsageError
 from trainload.formats.durations import duration_ns
+from trainload.formats.field_rules import FieldRules, check_rules
 from trainload.formats.hyperframe_streams import StreamInfo
 
 
@@ -62,11 +63,13 @@ class ArrayStreams:
         receive_times: ArrayLike | None = None,
         values: ArrayLike | None = None,
         rate_hz: float | None = None,
+        fields: FieldRules | None = None,
     ) -> None:
         """Take one stream; samples out of order are sorted by time, equal times keep their order.
 
         timestamps, receive_times: whole ns. durations: ns per sample, or one like "50ms" for all. clock: "hardware" or
-        "host". Raises UsageError for lengths that differ, times that are not whole, and a clock of another name.
+        "host". fields: how values are combined, as Recorder.add_stream takes it. Raises UsageError for lengths that
+        differ, times that are not whole, a clock of another name and fields that are not there.
         """
         if clock not in ("hardware", "host"):
             raise UsageError(f'the clock of {name!r} must be "hardware" or "host", not {clock!r}')
@@ -90,10 +93,15 @@ class ArrayStreams:
             store.pop(name, None)
             if column is not None:
                 store[name] = column[order]
+        try:
+            check_rules(fields or {}, None if columns["values"] is None else columns["values"].dtype)
+        except ValueError as error:
+            raise UsageError(f"{name!r}: {error}") from error
         self._times[name] = times[order]
         self._infos[name] = StreamInfo(
-            id=len(self._infos), name=name, clock=clock, rate_hz=rate_hz, frame_duration_ns=frame_duration
-        )
+            id=len(self._infos), name=name, clock=clock, rate_hz=rate_hz, frame_duration_ns=frame_duration,
+            fields=dict(fields or {}),
+        )  # fmt: skip
 
     @property
     def streams(self) -> Mapping[str, StreamInfo]:

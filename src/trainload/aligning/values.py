@@ -1,49 +1,91 @@
 """The values that a match stands for: picked samples, or two samples combined field by field.
 
-Fields without a rule of their own: floats are linear, whole numbers and text come from the nearer sample, and fields
-that look like a unit quaternion (four wide and called orientation, rotation or quat..., or four named qx, qy, qz, qw)
-are slerped.
+A field is combined by the rule that the caller gives (Interpolate(fields=...)), else by what the stream declares, else
+by its type: floats are linear, whole numbers and text come from the nearer sample. A stream that declares nothing, as
+those of older files, keeps the older rule too: fields that look like a unit quaternion (four wide and called
+orientation, rotation or quat..., or four named qx, qy, qz, qw) are slerped. What looks like an orientation or an angle
+by its numbers and is combined on a line all the same, is warned of (lookalikes.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trainload.aligning.lookalikes import lookalikes
 from trainload.aligning.match import Interpolate, Match, Method
 from trainload.errors import UsageError
+from trainload.formats.field_rules import QUATERNIONS, RULES, WHOLE, FieldRules, Fields, Rule
+from trainload.formats.hyperframe_streams import StreamInfo
 
-HOW = ("linear", "slerp", "nearest", "previous")
 _ORIENTATION_NAMES = ("orientation", "rotation", "quat")
 _QUATERNION_PARTS = ("qx", "qy", "qz", "qw")
+_TURNS = {"angle": 2 * np.pi, "angle_degrees": 360.0}
 
 
-def matched_values(values: NDArray[Any], match: Match, method: Method) -> NDArray[Any]:
+def matched_values(values: NDArray[Any], match: Match, method: Method, info: StreamInfo | None = None) -> NDArray[Any]:
     """One value per reference time; where nothing matched, NaN in float fields and zeros in others (see match.matched).
 
-    values: (n,), (n, c) or structured, one per sample of the stream. Raises UsageError for a rule that does not fit.
+    values: (n,), (n, c) or structured, one per sample of the stream. info: the stream, whose declared fields count.
+    Raises UsageError for a rule that does not fit.
     """
     if not len(values):
         return _blank(np.zeros((len(match), *values.shape[1:]), values.dtype), np.ones(len(match), np.bool_))
     if isinstance(method, Interpolate):
-        if values.dtype.names is None:
-            how = (method.fields or {}).get("value", _default("", values.dtype, values.shape[1:]))
-            result = _combine(values, match, how, "value")
-        else:
-            result = _combine_fields(values, match, method.fields or {})
+        asked, declared = method.fields or {}, {} if info is None else info.fields
+        rules = _rules(values, asked, declared)
+        for sentence in lookalikes(values, rules, {**declared, **asked}):
+            name = "" if info is None else f"{info.name!r}: "
+            warnings.warn(f"{name}{sentence}", UserWarning, stacklevel=3)
+        result = _combine_fields(values, match, rules)
     else:
         result = values[np.maximum(match.index, 0)]
     return _blank(result, ~match.matched)
 
 
-def slerp(left: NDArray[Any], right: NDArray[Any], weight: NDArray[np.float64]) -> NDArray[np.float64]:
-    """float64 (n, 4) unit quaternions (x, y, z, w) on the shorter arc from left to right, at `weight` of the way.
+def _rules(values: NDArray[Any], asked: FieldRules, declared: FieldRules) -> dict[Fields, Rule]:
+    """The rule of every field. Raises UsageError for a field that is not there."""
+    names = (WHOLE,) if values.dtype.names is None else values.dtype.names
+    chosen = dict(asked)
+    taken = {part for key in chosen for part in _parts(key)}
+    for key, rule in (declared or _by_name(values)).items():
+        if not taken & set(_parts(key)):
+            chosen[key] = rule
+    missing = {part for key in chosen for part in _parts(key)} - set(names)
+    if missing:
+        raise UsageError(f"no field is called {', '.join(sorted(missing))}; there are {', '.join(names)}")
+    for name in names:
+        if not any(name in _parts(key) for key in chosen):
+            base = values.dtype.base if values.dtype.names is None else values.dtype[name].base
+            chosen[name] = "linear" if base.kind == "f" else "nearest"
+    return chosen
 
-    Four zeros, which sensors send for "no orientation", NaN or an infinity on either side give four zeros. Raises
-    UsageError without scipy (extra `robotics`).
+
+def _by_name(values: NDArray[Any]) -> FieldRules:
+    """What a stream without declarations is taken to have."""
+    names = values.dtype.names or ()
+    found: dict[Fields, Rule] = {}
+    if set(_QUATERNION_PARTS) <= set(names):
+        found[_QUATERNION_PARTS] = "quaternion_xyzw"
+    for name in names:
+        part = values.dtype[name]
+        if part.base.kind == "f" and part.shape == (4,) and name.lower().startswith(_ORIENTATION_NAMES):
+            found[name] = "quaternion_xyzw"
+    return found
+
+
+def _parts(key: Fields) -> tuple[str, ...]:
+    return (key,) if isinstance(key, str) else key
+
+
+def slerp(left: NDArray[Any], right: NDArray[Any], weight: NDArray[np.float64]) -> NDArray[np.float64]:
+    """float64 (n, 4) unit quaternions, x, y, z, w or w, x, y, z, at `weight` of the shorter way to the right.
+
+    The arc is the same for any order of the four numbers. Four zeros, which sensors send for "no orientation", NaN or
+    an infinity on either side give four zeros. Raises UsageError without scipy (extra `robotics`).
     """
     try:
         from scipy.spatial.transform import Rotation
@@ -68,58 +110,70 @@ def _are_orientations(quaternions: NDArray[Any]) -> NDArray[np.bool_]:
     return known
 
 
-def _combine_fields(values: NDArray[Any], match: Match, rules: Mapping[str | tuple[str, ...], str]) -> NDArray[Any]:
-    names = values.dtype.names or ()
-    chosen: dict[str | tuple[str, ...], str] = {}
-    if set(_QUATERNION_PARTS) <= set(names) and not set(_QUATERNION_PARTS) & set(rules):
-        chosen[_QUATERNION_PARTS] = "slerp"
-    chosen |= rules
+def _combine_fields(values: NDArray[Any], match: Match, rules: FieldRules) -> NDArray[Any]:
+    if values.dtype.names is None:
+        return _combine(values, match, rules[WHOLE], WHOLE)
     result = np.zeros(len(match), values.dtype)
-    grouped = {part for key in chosen if isinstance(key, tuple) for part in key}
-    for key in [*chosen, *(name for name in names if name not in chosen and name not in grouped)]:
-        parts = key if isinstance(key, tuple) else (key,)
-        missing = set(parts) - set(names)
-        if missing:
-            raise UsageError(f"no field is called {', '.join(sorted(missing))}; there are {', '.join(names)}")
-        if isinstance(key, tuple):
-            stacked = np.stack([values[part] for part in key], axis=-1)
-            combined = _combine(stacked, match, chosen[key], str(key))
-            for column, part in enumerate(key):
-                result[part] = combined[:, column]
-        else:
-            part_type = values.dtype[key]
-            how = chosen.get(key) or _default(key, part_type.base, part_type.shape)
-            result[key] = _combine(values[key], match, how, key)
+    for key, rule in rules.items():
+        if isinstance(key, str):
+            result[key] = _combine(values[key], match, rule, key)
+            continue
+        combined = _combine(np.stack([values[part] for part in key], axis=-1), match, rule, ", ".join(key))
+        for column, part in enumerate(key):
+            result[part] = combined[:, column]
     return result
 
 
-def _default(name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> str:
-    if dtype.kind != "f":
-        return "nearest"
-    return "slerp" if shape == (4,) and name.lower().startswith(_ORIENTATION_NAMES) else "linear"
-
-
-def _combine(values: NDArray[Any], match: Match, how: str, name: str) -> NDArray[Any]:
+def _combine(values: NDArray[Any], match: Match, rule: Rule, name: str) -> NDArray[Any]:
+    """values: (n,), (n, c), ... of one field, or (n, 4) of four fields that are a quaternion."""
     if match.right is None or match.weight is None:
         raise UsageError("only a match by Interpolate knows two samples to combine")
+    if not isinstance(rule, str):
+        if values.shape[1:] != (len(rule),):
+            raise UsageError(f"{name} has columns of shape {values.shape[1:]}, and {len(rule)} rules")
+        return np.stack([_combine(values[:, k], match, one, name) for k, one in enumerate(rule)], axis=-1)
     left, right = np.maximum(match.index, 0), np.maximum(match.right, 0)
-    if how == "previous":
+    if rule == "previous":
         return values[np.where(match.weight >= 1, right, left)]
-    if how == "nearest":
+    if rule == "nearest":
         return values[np.where(match.weight > 0.5, right, left)]
-    if how == "slerp":
+    if rule in QUATERNIONS:
         if values.shape[1:] != (4,):
-            raise UsageError(f"slerp takes four numbers x, y, z, w, and {name} has shape {values.shape[1:]}")
+            raise UsageError(f"{rule} takes four numbers, and {name} has shape {values.shape[1:]}")
         used = match.matched
         result = np.zeros((len(match), 4))
         result[used] = slerp(values[left[used]], values[right[used]], match.weight[used])
         return result
-    if how != "linear":
-        raise UsageError(f"{name} can be combined by {', '.join(HOW)}, not by {how!r}")
+    if rule not in RULES:
+        raise UsageError(f"{name} can be combined by {', '.join(RULES)}, not by {rule!r}")
     if values.dtype.kind not in "fiu":
         raise UsageError(f"{name} holds {values.dtype}, which has no line between two values")
-    line = _line(values[left], values[right], match.weight.reshape(-1, *(1,) * (values.ndim - 1)))
+    weight = match.weight.reshape(-1, *(1,) * (values.ndim - 1))
+    if rule in _TURNS:
+        line = _shorter_way(values, left, right, weight, _TURNS[rule])
+    else:
+        line = _line(values[left], values[right], weight)
     return np.rint(line).astype(values.dtype) if values.dtype.kind in "iu" else line.astype(values.dtype)
+
+
+def _shorter_way(
+    values: NDArray[Any], left: NDArray[np.int64], right: NDArray[np.int64], weight: NDArray[Any], turn: float
+) -> NDArray[np.float64]:
+    """Angles at `weight` of the shorter way around, in the range that the stream keeps to.
+
+    That is -turn/2 to turn/2 where it has angles below zero, else 0 to turn. A stream that counts turns on keeps to no
+    range: its angles are continued from the left one.
+    """
+    with np.errstate(invalid="ignore"):
+        start, end = values[left].astype(np.float64), values[right].astype(np.float64)
+        found = _line(start, start + np.remainder(end - start + turn / 2, turn) - turn / 2, weight)
+        known = values[np.isfinite(values)].astype(np.float64)
+        low = -turn / 2 if len(known) and known.min() < 0 else 0.0
+        slack = turn * 1e-6  # pi in float32 is larger than pi
+        if not len(known) or (known.min() >= low - slack and known.max() <= low + turn + slack):
+            inside = np.remainder(found - low, turn) + low
+            found = np.where((found < low - slack) | (found > low + turn + slack), inside, found)
+    return found
 
 
 def _line(left: NDArray[Any], right: NDArray[Any], weight: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from trainload.errors import FormatError
+from trainload.formats.field_rules import FieldRules, rules_from_json, rules_to_json
 
 CLOCKS = ("hardware", "host")
 TIME_FIELD = "timestamp_ns"  # the first field of every packed sample
@@ -38,7 +39,8 @@ class StreamInfo:
     item. clock: what stamped the frames, "hardware" or "host". frame_duration_ns: exposure or sweep of every frame
     that has no duration of its own. codec: what the writer was asked for; each index entry says what was done.
     shuffle: element size of the byte shuffle, 0 for none. packed: many samples in one payload, each led by its u64
-    TIME_FIELD (part of dtype). calibration: intrinsics, extrinsics, frame of reference, as given.
+    TIME_FIELD (part of dtype). calibration: intrinsics, extrinsics, frame of reference, as given. fields: what was
+    declared of the fields, for values between two samples (field_rules.py).
     """
 
     id: int
@@ -54,6 +56,7 @@ class StreamInfo:
     shuffle: int = 0
     packed: bool = False
     calibration: Mapping[str, Any] = field(default_factory=dict)
+    fields: FieldRules = field(default_factory=dict)
 
     @property
     def already_compressed(self) -> bool:
@@ -62,12 +65,13 @@ class StreamInfo:
 
     def to_json(self) -> dict[str, Any]:
         """The stream as the JSON object of section STRM."""
+        declared = {"fields": rules_to_json(self.fields)} if self.fields else {}
         return {
             "id": self.id, "name": self.name, "kind": self.kind, "encoding": self.encoding,
             "dtype": None if self.dtype is None else dtype_to_json(self.dtype), "shape": list(self.shape),
             "rate_hz": self.rate_hz, "clock": self.clock, "frame_duration_ns": self.frame_duration_ns,
             "codec": self.codec, "shuffle": self.shuffle, "packed": self.packed,
-            "calibration": dict(self.calibration),
+            "calibration": dict(self.calibration), **declared,
         }  # fmt: skip
 
     @staticmethod
@@ -86,6 +90,7 @@ class StreamInfo:
             codec=item.get("codec", str, "none"),
             shuffle=item.integer("shuffle", MAX_ELEMENT_BYTES, optional=True) or 0,
             packed=item.get("packed", bool, False), calibration=item.get("calibration", dict, {}),
+            fields=rules_from_json(value.get("fields", [])),
         )  # fmt: skip
 
 

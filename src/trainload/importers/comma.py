@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainload.errors import FormatError, UsageError
+from trainload.formats.field_rules import FieldRules, Fields, Rule
 from trainload.importers.attached import attached_column, first_time
 from trainload.importers.columns import MAX_FRAME_BYTES, Column, ColumnSource, need_folder
 from trainload.importers.npy_rows import NpyArray, NpyRecords
@@ -23,6 +24,16 @@ from trainload.storage.file import FileSource
 _KINDS = {"IMU": "imu", "GNSS": "gnss", "CAN": "can"}
 _POSE = ("frame_positions", "frame_velocities", "frame_orientations", "frame_gps_times")
 _CLOCKS = {"can": "host", "gnss": "host"}
+_LIVE = ("linear", "angle_degrees", "linear", "linear", "linear", "angle_degrees")
+_FIELDS: dict[str, dict[str, tuple[tuple[int, ...] | None, Rule]]] = {  # shape, or None for any
+    "global_pose": {"orientation_wxyz": ((4,), "quaternion_wxyz")},
+    "gnss/live_gnss_qcom": {"value": ((6,), _LIVE)},  # latitude, longitude, speed, time, altitude, bearing
+    "gnss/live_gnss_ublox": {"value": ((6,), _LIVE)},
+    "gnss/raw_gnss_qcom": {"value": (None, "previous")},  # of one satellite after the other
+    "gnss/raw_gnss_ublox": {"value": (None, "previous")},
+    "can/radar": {"value": (None, "previous")},  # of one track after the other
+    "can/raw_can": dict.fromkeys(("address", "data", "src"), (None, "previous")),
+}
 _TIME_SOURCE = "t, seconds of the boot clock"
 _NOTE = "times are seconds since the device booted; CAN and GNSS were stamped when the host got them"
 _PARTS = ("processed_log", "global_pose", "video.hevc", "raw_log.bz2", "preview.png")
@@ -131,9 +142,19 @@ def _add(source: ColumnSource, name: str, kind: str, times_path: Path, arrays: d
     if len(good) < count:
         source.damage.add(f"{name}: times that are no numbers", frames=count - len(good))
     stream = SourceStream(
-        name, kind, dtype=records.dtype, clock=_CLOCKS.get(kind, "hardware"), time_source=_TIME_SOURCE, packed=True
-    )
+        name, kind, dtype=records.dtype, clock=_CLOCKS.get(kind, "hardware"), time_source=_TIME_SOURCE, packed=True,
+        fields=_fields(name, records.dtype),
+    )  # fmt: skip
     source.columns.append(Column(stream, times[good], lambda index: records.record(int(good[index]))))
+
+
+def _fields(name: str, dtype: np.dtype[Any]) -> FieldRules:
+    """What the data set's description says of the fields, as far as they are there in its shape."""
+    found: dict[Fields, Rule] = {}
+    for field, (shape, rule) in _FIELDS.get(name, {}).items():
+        if field in (dtype.names or ()) and (shape is None or dtype[field].shape == shape):
+            found[field] = rule
+    return found
 
 
 def _times(path: Path, damage: Damage) -> NDArray[np.int64] | None:

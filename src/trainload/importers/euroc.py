@@ -7,10 +7,12 @@ micro aerial vehicle datasets", IJRR 2016. All sensors share one hardware clock.
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 from trainload.errors import UsageError
+from trainload.formats.field_rules import FieldRules
 from trainload.importers.asl_yaml import calibration_from_yaml
 from trainload.importers.attached import attached_column, first_time
 from trainload.importers.columns import Column, ColumnSource, add_unlisted, file_loader, file_stream, need_folder
@@ -28,6 +30,7 @@ from trainload.importers.source import Damage, SourceStream
 
 _TIME_SOURCE = "data.csv, first column"
 _KIND = {"imu": "imu", "cam": "camera", "leica": "position", "vicon": "pose", "state": "ground truth"}
+_QUATERNION = re.compile(r"q_\w+_w")
 _ATTACHED = ("data.ply", "body.yaml")
 
 
@@ -92,8 +95,16 @@ def _numbers(folder: Path, header: Words, damage: Damage, about: dict[str, Any])
     numbers = NumberColumns(names, range(1, len(header)))
     rows = csv_rows(folder / "data.csv", 0, int, damage, numbers.check)
     pack = numbers.packer()
-    stream = SourceStream(folder.name, dtype=numbers.dtype, time_source=_TIME_SOURCE, packed=True, **about)
+    stream = SourceStream(
+        folder.name, dtype=numbers.dtype, time_source=_TIME_SOURCE, packed=True, fields=_quaternions(names), **about
+    )
     return Column(stream, rows.times, lambda k: pack(rows.csv_words(k)))
+
+
+def _quaternions(names: list[str]) -> FieldRules:
+    """The orientations of an ASL list, whose columns are q_AB_w to q_AB_z: of frame B in frame A."""
+    groups = [tuple(f"{name[:-1]}{part}" for part in "wxyz") for name in names if _QUATERNION.fullmatch(name)]
+    return {group: "quaternion_wxyz" for group in groups if set(group) <= set(names)}
 
 
 def _texts(folder: Path, header: Words, damage: Damage, about: dict[str, Any]) -> Column:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trainload.formats.envelopes import PAYLOAD
+from trainload.formats.field_rules import Fields, Rule
 from trainload.formats.hyperframe_streams import dtype_to_json
 
 
@@ -22,6 +23,7 @@ class Form(NamedTuple):
     encoding: str
     dtype: np.dtype[Any] | None = None
     shape: tuple[int, ...] | None = None
+    fields: tuple[tuple[Fields, Rule], ...] = ()
 
 
 class Split(NamedTuple):
@@ -71,9 +73,14 @@ FIX_DTYPE = np.dtype(
         ("service", "<u2"),
     ]
 )
-IMU = Form("imu", "raw", IMU_DTYPE)
-ODOMETRY = Form("odometry", "raw", ODOMETRY_DTYPE)
-FIX = Form("gnss", "raw", FIX_DTYPE)
+_ORIENTATION = (("orientation", "quaternion_xyzw"),)
+_FIX_FIELDS = (
+    ("longitude", "angle_degrees"), ("position_covariance_type", "previous"), ("status", "previous"),
+    ("service", "previous"),
+)  # fmt: skip
+IMU = Form("imu", "raw", IMU_DTYPE, fields=_ORIENTATION)
+ODOMETRY = Form("odometry", "raw", ODOMETRY_DTYPE, fields=_ORIENTATION)
+FIX = Form("gnss", "raw", FIX_DTYPE, fields=_FIX_FIELDS)
 
 _PIXELS: dict[str, tuple[str, int]] = {
     "rgb8": ("|u1", 3), "bgr8": ("|u1", 3), "rgba8": ("|u1", 4), "bgra8": ("|u1", 4),

@@ -17,10 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainload.errors import UsageError
+from trainload.formats.field_rules import FieldRules
 from trainload.importers.attached import attached_column, first_time
 from trainload.importers.columns import Column, ColumnSource, file_loader, file_stream, need_folder, row_loader
 from trainload.importers.file_list import FileList, listed_files
-from trainload.importers.kitti_calibration import FILES, kitti_calibration, oxts_fields
+from trainload.importers.kitti_calibration import FILES, OXTS_RULES, kitti_calibration, oxts_fields
 from trainload.importers.source import SourceStream
 from trainload.storage.file import FileSource
 
@@ -132,7 +133,8 @@ def _oxts(folder: Path, files: FileList, times: Times, about: dict[str, Any]) ->
         return layout.pack(*map(float, words))
 
     dtype = np.dtype([(name, "<f8") for name in fields])
-    return Column(SourceStream("oxts", "ins", dtype=dtype, packed=True, **about), times, load)
+    rules: FieldRules = {name: rule for name, rule in OXTS_RULES.items() if name in fields}
+    return Column(SourceStream("oxts", "ins", dtype=dtype, packed=True, fields=rules, **about), times, load)
 
 
 def _triggers(folder: Path, frames: NDArray[np.int64], about: dict[str, Any]) -> Column:

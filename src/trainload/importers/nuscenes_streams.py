@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from trainload.formats.envelopes import IMPORT_PREFIX
+from trainload.formats.field_rules import FieldRules
 from trainload.importers.columns import Column, ColumnSource, file_loader, file_stream
 from trainload.importers.file_list import FileList, NameArray
 from trainload.importers.nuscenes_tables import DriveTables, Row, TableRows
@@ -37,6 +38,7 @@ BOX_DTYPE = np.dtype(
 )  # fmt: skip
 _OWN_STREAMS = ("ego_pose", "sample", "sample_data", "sample_annotation")
 _SAMPLE_TIME = "sample.json, timestamp"
+_ROTATION: FieldRules = {"rotation_wxyz": "quaternion_wxyz"}
 _MAX_ATTRIBUTES = 64
 
 
@@ -68,7 +70,7 @@ def _ego_poses(rows: TableRows) -> Column:
 
     stream = SourceStream(
         "ego_pose", "pose", dtype=EGO_DTYPE, time_source="ego_pose.json, timestamp", packed=True,
-        calibration={"frame": "global, of the log's map", "rotation": "w, x, y, z"},
+        calibration={"frame": "global, of the log's map", "rotation": "w, x, y, z"}, fields=_ROTATION,
     )  # fmt: skip
     return Column(stream, rows.times, load)
 
@@ -132,7 +134,13 @@ def _annotations(rows: TableRows, tables: DriveTables) -> list[Column]:
     }  # fmt: skip
     streams = [
         SourceStream(
-            "annotations", "boxes", dtype=BOX_DTYPE, shape=(-1,), time_source=_SAMPLE_TIME, calibration=meaning
+            "annotations",
+            "boxes",
+            dtype=BOX_DTYPE,
+            shape=(-1,),
+            time_source=_SAMPLE_TIME,
+            calibration=meaning,
+            fields=_ROTATION,
         ),
         SourceStream("annotations/rows", "table rows", "json", time_source=_SAMPLE_TIME),
     ]

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from trainload.formats.field_rules import FieldRules
+
 MAX_REASONS = 20
 
 
@@ -21,7 +23,8 @@ class SourceStream:
 
     clock, time_source: what stamped the frames ("hardware" or "host") and where that time was found, in words.
     receive_source: where the receive time was found, "" for none. packed: frames are single samples of dtype, stored
-    many to a payload. channel: the log's channel that the stream came from (position in `Source.channels`).
+    many to a payload. channel: the log's channel that the stream came from (position in `Source.channels`). fields:
+    what the fields are, for values between two samples (formats/field_rules.py).
     """
 
     name: str
@@ -36,6 +39,7 @@ class SourceStream:
     packed: bool = False
     calibration: Mapping[str, Any] = field(default_factory=dict)
     channel: int | None = None
+    fields: FieldRules = field(default_factory=dict)
 
 
 class Wrapping(NamedTuple):

@@ -138,6 +138,7 @@ class TopicStreams:
             name, form.kind, form.encoding, form.dtype, form.shape, clock=clock,
             time_source="stamp in the message" if stamped else "log time", receive_source="log time",
             calibration={"frame_id": split.frame_id} if split.frame_id else {}, channel=number,
+            fields=dict(form.fields),
         )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ import os
 from pathlib import Path
 
 from trainload.errors import UsageError
+from trainload.formats.field_rules import FieldRules
 from trainload.importers.columns import (
     Column,
     ColumnSource,
@@ -28,6 +29,7 @@ _NUMBERS = {
     "accelerometer": ("imu", ("ax", "ay", "az")),
     "groundtruth": ("pose", ("tx", "ty", "tz", "qx", "qy", "qz", "qw")),
 }
+_FIELDS: dict[str, FieldRules] = {"groundtruth": {("qx", "qy", "qz", "qw"): "quaternion_xyzw"}}
 _PICTURES = ("rgb", "depth")
 
 
@@ -84,7 +86,7 @@ def _numbers(list_path: Path, damage: Damage) -> Column:
     pack = numbers.packer()
     stream = SourceStream(
         list_path.stem, kind, dtype=numbers.dtype, clock="host", time_source=f"{list_path.name}, on the host's clock",
-        packed=True, calibration={"comments": comments},
+        packed=True, calibration={"comments": comments}, fields=_FIELDS.get(list_path.stem, {}),
     )  # fmt: skip
     return Column(stream, rows.times, lambda k: pack(rows.words(k)))
 

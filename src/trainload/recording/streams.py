@@ -13,6 +13,7 @@ from numpy.typing import DTypeLike
 from trainload.codecs.table import NONE, codec_by_name
 from trainload.errors import FormatError, UsageError
 from trainload.formats.durations import duration_ns
+from trainload.formats.field_rules import FieldRules, check_rules
 from trainload.formats.hyperframe import HARDWARE_TIME, MAX_STREAMS
 from trainload.formats.hyperframe_streams import (
     CLOCKS,
@@ -37,6 +38,8 @@ class StreamOptions(TypedDict, total=False):
     codec: none, lz4, lz4hc, zstd, with a level as "zstd:9"; left out, with a warning, on JPEG and video. shuffle: byte
     shuffle by element (True: by dtype; or its size). packed: frames are single samples of dtype; those of one window
     are stored as one array, each led by its timestamp. calibration: JSON: intrinsics, extrinsics, frame of reference.
+    fields: what a value between two samples is made by, where a line would be wrong: {"yaw": "angle", "state":
+    "previous", ("qw", "qx", "qy", "qz"): "quaternion_wxyz"}; see docs/aligning.md.
     """
 
     kind: str
@@ -50,6 +53,7 @@ class StreamOptions(TypedDict, total=False):
     shuffle: bool | int
     packed: bool
     calibration: Mapping[str, Any] | None
+    fields: FieldRules | None
 
 
 @dataclass(slots=True)
@@ -119,7 +123,7 @@ class StreamSet:
             encoding=options.get("encoding", "raw"), dtype=element, shape=tuple(options.get("shape") or (-1,)),
             rate_hz=rate_hz, clock=clock, frame_duration_ns=_frame_duration(options.get("frame_duration")),
             packed=packed, shuffle=_element_size(options.get("shuffle", False), element, options.get("shape") or ()),
-            calibration=dict(options.get("calibration") or {}),
+            calibration=dict(options.get("calibration") or {}), fields=_fields(name, options.get("fields"), element),
         )  # fmt: skip
         sample_bytes = 0
         if packed:
@@ -160,6 +164,14 @@ def _element(dtype: DTypeLike | None) -> np.dtype[Any] | None:
     except (TypeError, ValueError) as error:
         raise UsageError(f"dtype {dtype!r} cannot be carried: {error}") from error
     return element
+
+
+def _fields(stream: str, fields: FieldRules | None, element: np.dtype[Any] | None) -> FieldRules:
+    try:
+        check_rules(fields or {}, element)
+    except ValueError as error:
+        raise UsageError(f"stream {stream!r}: {error}") from error
+    return dict(fields or {})
 
 
 def _packed(element: np.dtype[Any]) -> np.dtype[Any]:

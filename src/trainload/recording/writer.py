@@ -105,7 +105,7 @@ class HyperframeWriter:
         """Declare a stream; returns its id, for `append`. Streams may be added at any time.
 
         Options (StreamOptions): kind, encoding, dtype, shape, rate_hz, clock, frame_duration, codec, shuffle, packed,
-        calibration. Raises UsageError.
+        calibration, fields. Raises UsageError.
         """
         self._check_open()
         stream = self._streams.add(name, **options)
