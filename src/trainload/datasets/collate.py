@@ -23,10 +23,11 @@ class ClipBatch:
     """B clips. Per stream, with T the most frames that one of them has:
 
     values: (B, T, ...) zeros where a frame is missing, or a list of B lists of read-only frames (see `collate`).
-    masks: bool (B, T), True where there is a frame. lengths: int64 (B, T) rows of each frame, for values padded along
-    the first axis of a frame (point clouds); absent elsewhere. times, residuals: int64 (B, T) ns, NO_TIME and
-    NO_RESIDUAL where missing. ids, recordings, start_ns: int64 (B,). mixed_clocks: bool (B,), as in the clips. A
-    squeezed batch (one frame per stream) has no T.
+    masks: bool (B, T), True where there is a frame. lengths: int64 (B, T) rows of each frame, its size along the first
+    axis (points of a sweep, samples of a window, rows of a picture), 0 where missing, 1 for a single number; of every
+    stream, whatever the data, but not for vary="views". times, residuals: int64 (B, T) ns, NO_TIME and NO_RESIDUAL
+    where missing. ids, recordings, start_ns: int64 (B,). mixed_clocks: bool (B,), as in the clips. A squeezed batch
+    (one frame per stream) has no T.
     """
 
     values: dict[str, Values]
@@ -71,14 +72,14 @@ def collate(
         width = max(map(len, rows))
         if squeeze and width > 1:
             raise UsageError(f"squeeze asks for one frame per stream, and {name!r} has up to {width}")
-        values, lengths = _stack(rows, width, vary, memory)
+        values = _stack(rows, width, vary, memory)
         columns: dict[str, NDArray[Any]] = {
             "masks": _table([[value is not None for value in row] for row in rows], width, False),
             "times": _table([clip.times.get(name, ()) for clip in clips], width, NO_TIME),
             "residuals": _table([clip.residuals.get(name, ()) for clip in clips], width, NO_RESIDUAL),
         }
-        if lengths is not None:
-            columns["lengths"] = lengths
+        if vary != "views":
+            columns["lengths"] = _table([[_rows_of(value) for value in row] for row in rows], width, 0)
         for field, column in columns.items():
             getattr(batch, field)[name] = column[:, 0] if squeeze and width else column
         batch.values[name] = values if isinstance(values, list) or not (squeeze and width) else values[:, 0]
@@ -95,41 +96,40 @@ def _table(rows: Sequence[Any], width: int, blank: Any) -> NDArray[Any]:
     return table
 
 
-def _stack(
-    rows: Sequence[list[NDArray[Any] | None]], width: int, vary: str, memory: ReusedMemory | None
-) -> tuple[Values, NDArray[np.int64] | None]:
-    """(values, lengths): the frames of all clips in one array where their shapes allow it."""
+def _stack(rows: Sequence[list[NDArray[Any] | None]], width: int, vary: str, memory: ReusedMemory | None) -> Values:
+    """The frames of all clips in one array where their shapes allow it."""
     if vary == "views":
-        return [list(row) for row in rows], None
+        return [list(row) for row in rows]
     present = [value for row in rows for value in row if value is not None]
     shapes = {value.shape for value in present}
     if not shapes:
-        return np.zeros((len(rows), width)), None
+        return np.zeros((len(rows), width))
     tails = {(len(shape), shape[1:]) for shape in shapes}
     alike = len(tails) == 1 and len({value.dtype for value in present}) == 1
     if not alike or (len(shapes) > 1 and (vary == "list" or not present[0].ndim)):
-        return [list(row) for row in rows], None
+        return [list(row) for row in rows]
     shape = next(iter(shapes)) if len(shapes) == 1 else (max(s[0] for s in shapes), *next(iter(shapes))[1:])
     values = _empty((len(rows), width, *shape), present[0].dtype, memory)
-    lengths = np.zeros((len(rows), width), np.int64)
     for n, row in enumerate(rows):
         values[n, len(row) :] = np.zeros((), values.dtype)
         for t, value in enumerate(row):
-            lengths[n, t] = _write(values[n, t, ...], value)
-    return values, lengths if len(shapes) > 1 else None
+            _write(values[n, t, ...], value)
+    return values
 
 
-def _write(place: NDArray[Any], value: NDArray[Any] | None) -> int:
-    """Fill the place of one frame, zeros behind its last row; how many rows it has."""
+def _rows_of(value: NDArray[Any] | None) -> int:
+    return 0 if value is None else len(value) if value.ndim else 1
+
+
+def _write(place: NDArray[Any], value: NDArray[Any] | None) -> None:
+    """Fill the place of one frame, zeros behind its last row."""
     if value is None:
         place[...] = np.zeros((), place.dtype)
-        return 0
-    if not value.ndim:
+    elif not value.ndim:
         place[...] = value
-        return 1
-    place[: len(value)] = value
-    place[len(value) :] = np.zeros((), place.dtype)
-    return len(value)
+    else:
+        place[: len(value)] = value
+        place[len(value) :] = np.zeros((), place.dtype)
 
 
 def _empty(shape: tuple[int, ...], dtype: np.dtype[Any], memory: ReusedMemory | None) -> NDArray[Any]:

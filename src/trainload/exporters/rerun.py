@@ -97,7 +97,7 @@ def _shapes(rerun: Any, frame: Frame) -> Iterator[tuple[int, str, Any]]:
     media = _MEDIA.get(info.encoding.lower())
     if media is not None:
         yield frame.timestamp_ns, path, rerun.EncodedImage(contents=bytes(frame.data), media_type=media)
-    elif info.dtype is None:
+    elif info.is_opaque:
         return
     elif info.kind == "camera":
         yield frame.timestamp_ns, path, _raw_picture(rerun, info.encoding, frame.array())
@@ -105,7 +105,7 @@ def _shapes(rerun: Any, frame: Frame) -> Iterator[tuple[int, str, Any]]:
         points = _positions(frame.array())
         if points is not None:
             yield frame.timestamp_ns, path, rerun.Points3D(points)
-    elif info.packed or info.dtype.names is not None:
+    elif info.packed or (info.dtype is not None and info.dtype.names is not None):
         for row in frame.array():
             time_ns = int(row[TIME_FIELD]) if info.packed else frame.timestamp_ns
             for name in row.dtype.names:

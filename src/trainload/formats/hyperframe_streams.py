@@ -16,6 +16,7 @@ import numpy as np
 
 from trainload.errors import FormatError
 from trainload.formats.field_rules import FieldRules, rules_from_json, rules_to_json
+from trainload.formats.layouts import MAX_ROW_BYTES, Layout
 
 CLOCKS = ("hardware", "host")
 TIME_FIELD = "timestamp_ns"  # the first field of every packed sample
@@ -40,7 +41,8 @@ class StreamInfo:
     that has no duration of its own. codec: what the writer was asked for; each index entry says what was done.
     shuffle: element size of the byte shuffle, 0 for none. packed: many samples in one payload, each led by its u64
     TIME_FIELD (part of dtype). calibration: intrinsics, extrinsics, frame of reference, as given. fields: what was
-    declared of the fields, for values between two samples (field_rules.py).
+    declared of the fields, for values between two samples (field_rules.py). layout: where dtype is None, how the
+    payload is an array all the same (layouts.py).
     """
 
     id: int
@@ -57,6 +59,12 @@ class StreamInfo:
     packed: bool = False
     calibration: Mapping[str, Any] = field(default_factory=dict)
     fields: FieldRules = field(default_factory=dict)
+    layout: Layout | None = None
+
+    @property
+    def is_opaque(self) -> bool:
+        """True where the payload is no array of numbers by its own type: a picture to decode, a message, bytes."""
+        return self.dtype is None and self.layout is None
 
     @property
     def already_compressed(self) -> bool:
@@ -65,7 +73,9 @@ class StreamInfo:
 
     def to_json(self) -> dict[str, Any]:
         """The stream as the JSON object of section STRM."""
-        declared = {"fields": rules_to_json(self.fields)} if self.fields else {}
+        declared: dict[str, Any] = {"fields": rules_to_json(self.fields)} if self.fields else {}
+        if self.layout is not None:
+            declared["layout"] = _layout_to_json(self.layout)
         return {
             "id": self.id, "name": self.name, "kind": self.kind, "encoding": self.encoding,
             "dtype": None if self.dtype is None else dtype_to_json(self.dtype), "shape": list(self.shape),
@@ -90,7 +100,7 @@ class StreamInfo:
             codec=item.get("codec", str, "none"),
             shuffle=item.integer("shuffle", MAX_ELEMENT_BYTES, optional=True) or 0,
             packed=item.get("packed", bool, False), calibration=item.get("calibration", dict, {}),
-            fields=rules_from_json(value.get("fields", [])),
+            fields=rules_from_json(value.get("fields", [])), layout=_layout_from_json(value.get("layout")),
         )  # fmt: skip
 
 
@@ -121,6 +131,25 @@ class _Object:
         if isinstance(found, bool) or not isinstance(found, int | float):
             raise ValueError(f"{key} must be a number, not {found!r}")
         return float(found)
+
+
+def _layout_to_json(layout: Layout) -> dict[str, Any]:
+    return {
+        "dtype": dtype_to_json(layout.dtype), "shape": list(layout.shape), "big_endian": layout.big_endian,
+        "row_bytes": layout.row_bytes,
+    }  # fmt: skip
+
+
+def _layout_from_json(value: Any) -> Layout | None:
+    if value is None:
+        return None
+    item = _Object(value)
+    layout = Layout(
+        dtype_from_json(value.get("dtype")), _shape(value.get("shape")), item.get("big_endian", bool, False),
+        item.integer("row_bytes", MAX_ROW_BYTES, optional=True) or 0,
+    )  # fmt: skip
+    layout.check()
+    return layout
 
 
 def _shape(value: Any) -> tuple[int, ...]:

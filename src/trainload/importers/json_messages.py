@@ -60,9 +60,7 @@ def _cloud(message: dict[str, Any], stamp: int, text: bytes) -> Split:
                 1,
             )
         )
-    good = stride > 0 and all(kind for _, _, kind, _ in fields)
-    form = cloud_form(fields, stride, len(payload)) if good else Form("lidar", "pointcloud")
-    return _cut(form, stamp, payload, message, text)
+    return _cut(cloud_form(fields, stride, len(payload)), stamp, payload, message, text)
 
 
 def _fix(message: dict[str, Any], stamp: int, text: bytes) -> Split:

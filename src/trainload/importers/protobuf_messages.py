@@ -105,9 +105,7 @@ def _cloud(message: _Message, stamp: int) -> Split:
         fields.append((name, offset, _POINT_TYPES.get(inner[3].varint if 3 in inner else 0, ""), 1))
     stride = message.fixed("point_stride", "I")
     [data] = message.all("data")
-    good = stride > 0 and all(kind for _, _, kind, _ in fields)
-    form = cloud_form(fields, stride, data.end - data.start) if good else Form("lidar", "pointcloud")
-    return message.cut(form, stamp)
+    return message.cut(cloud_form(fields, stride, data.end - data.start), stamp)
 
 
 def _fix(message: _Message, stamp: int) -> Split:

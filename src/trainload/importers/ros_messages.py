@@ -15,7 +15,18 @@ from contextlib import suppress
 import numpy as np
 
 from trainload.formats.envelopes import SHELL, SPLICE
-from trainload.importers.forms import FIX, FIX_DTYPE, IMU, ODOMETRY, Form, Split, Splitter, cloud_form, compressed_form
+from trainload.importers.forms import (
+    FIX,
+    FIX_DTYPE,
+    IMU,
+    ODOMETRY,
+    Form,
+    Rows,
+    Split,
+    Splitter,
+    cloud_form,
+    compressed_form,
+)
 from trainload.importers.forms import picture_form as raw_picture_form
 from trainload.importers.source import Channel
 
@@ -157,13 +168,7 @@ def _point_cloud(cursor: Cursor) -> Split:
     big_endian, point_step, row_step = bool(cursor.number("B")), cursor.number("I"), cursor.number("I")
     size = len(cursor.bytes())
     cursor.finish(more=1)  # is_dense
-    plain = (
-        not big_endian
-        and all(kind for _, _, kind, _ in fields)
-        and max(r for *_, r in fields or [("", 0, "", 1)]) < 4096
-    )
-    tight = point_step > 0 and row_step == width * point_step and size == height * row_step
-    form = cloud_form(fields, point_step, size) if plain and tight else Form("lidar", "pointcloud")
+    form = cloud_form(fields, point_step, size, rows=Rows(height, width, row_step), big_endian=big_endian)
     return _spliced(form, stamp, frame_id, cursor.data, cursor.place - size, cursor.place)
 
 

@@ -133,7 +133,7 @@ class _Import:
         self._declare(
             stream.name, kind=stream.kind, encoding=stream.encoding, dtype=stream.dtype, shape=stream.shape,
             rate_hz=stream.rate_hz, clock=stream.clock, codec=self._codec_for(stream), packed=stream.packed,
-            calibration=stream.calibration, fields=stream.fields,
+            calibration=stream.calibration, fields=stream.fields, layout=stream.layout,
         )  # fmt: skip
         self._counts[stream.name] = 0
         self.streams[stream.name] = {

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from trainload.formats.field_rules import FieldRules
+from trainload.formats.layouts import Layout
 
 MAX_REASONS = 20
 
@@ -24,7 +25,8 @@ class SourceStream:
     clock, time_source: what stamped the frames ("hardware" or "host") and where that time was found, in words.
     receive_source: where the receive time was found, "" for none. packed: frames are single samples of dtype, stored
     many to a payload. channel: the log's channel that the stream came from (position in `Source.channels`). fields:
-    what the fields are, for values between two samples (formats/field_rules.py).
+    what the fields are, for values between two samples (formats/field_rules.py). layout: how payloads lie
+    that are no plain array (formats/layouts.py).
     """
 
     name: str
@@ -40,6 +42,7 @@ class SourceStream:
     calibration: Mapping[str, Any] = field(default_factory=dict)
     channel: int | None = None
     fields: FieldRules = field(default_factory=dict)
+    layout: Layout | None = None
 
 
 class Wrapping(NamedTuple):

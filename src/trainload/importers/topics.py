@@ -24,6 +24,7 @@ _BAD_MESSAGE = (ValueError, IndexError, KeyError, TypeError, AttributeError, Ove
 CLOCKS = ("hardware", "host")
 TIMES = ("stamp", "log")
 MAX_MESSAGE_BYTES = 256 << 20  # stored or unpacked: what an import may hold in memory
+_MOST_REASONS = 20
 MAX_FORMS = 64  # of one topic; pictures that are cut out at ever new sizes are kept without a shape from there on
 
 
@@ -71,6 +72,7 @@ class TopicStreams:
         self._forms: Counter[int] = Counter()
         self._names: set[str] = set()
         self._undecoded: Counter[tuple[int, str]] = Counter()
+        self._kept_as_bytes: Counter[tuple[int, str]] = Counter()
 
     def items(self, message: LogMessage) -> Iterator[SourceStream | SourceFrame]:
         """The message's frame, and before it its stream where that is new."""
@@ -98,6 +100,9 @@ class TopicStreams:
         return [
             f"{count:,} messages of {self.channels[number].topic} are {kind}: kept as bytes, without stamps and arrays"
             for (number, kind), count in self._undecoded.items()
+        ] + [
+            f"{count:,} messages of {self.channels[number].topic} are kept as bytes, not as an array: {why}"
+            for (number, why), count in self._kept_as_bytes.most_common(_MOST_REASONS)
         ]
 
     def _unpacked(self, message: LogMessage) -> LogMessage:
@@ -117,6 +122,8 @@ class TopicStreams:
             if message.channel not in self._splitters:
                 self._splitters[message.channel] = _splitter(channel)
             split = self._splitters[message.channel](message.data)
+            if split.form.why:
+                self._kept_as_bytes[message.channel, split.form.why] += 1
             if split.form.encoding in UNDECODED:
                 self._undecoded[message.channel, split.form.encoding] += 1
             return split
@@ -138,12 +145,13 @@ class TopicStreams:
             name, form.kind, form.encoding, form.dtype, form.shape, clock=clock,
             time_source="stamp in the message" if stamped else "log time", receive_source="log time",
             calibration={"frame_id": split.frame_id} if split.frame_id else {}, channel=number,
-            fields=dict(form.fields),
+            fields=dict(form.fields), layout=form.layout,
         )  # fmt: skip
 
 
 def _without_shape(form: Form) -> Form:
-    return Form(form.kind, form.encoding if form.dtype is not None else "bytes")
+    typed = form.dtype is not None or form.layout is not None
+    return Form(form.kind, form.encoding if typed else "bytes")
 
 
 def _splitter(channel: Channel) -> Splitter:

@@ -12,6 +12,7 @@ from trainload.codecs.payload import decode_payload
 from trainload.errors import FormatError, SampleError
 from trainload.formats.hyperframe import CODEC_MASK, FRAME_ENCRYPTED, HARDWARE_TIME, KEY_FRAME, LATE, SHUFFLED
 from trainload.formats.hyperframe_streams import StreamInfo
+from trainload.formats.layouts import without_gaps
 from trainload.reading.pictures import PICTURE_ENCODINGS, decode_picture
 
 _crc32 = isal_zlib.crc32
@@ -65,24 +66,29 @@ class Frame(NamedTuple):
     def array(self) -> NDArray[Any]:
         """The payload as the stream's type says: a view, without a copy; a JPEG or PNG is decoded to uint8 (h, w, 3).
 
-        Structured types give (n,), plain ones the stream's shape, (n, 4) for instance; a stream without a type gives
-        uint8 (n,). Raises FormatError where the payload is not a whole number of elements, SampleError for a picture
+        Structured types give (n,), without gaps between their fields; plain ones the stream's shape, (n, 4) for
+        instance; payloads with padded rows or big-endian numbers are copied; a stream without a type gives uint8 (n,).
+        Raises FormatError where the payload is not a whole number of elements, SampleError for a picture
         that does not decode.
         """
         if self.decoded is not None:
             return self.decoded
-        if self.info.dtype is None and self.info.encoding.lower() in PICTURE_ENCODINGS:
+        if self.info.is_opaque and self.info.encoding.lower() in PICTURE_ENCODINGS:
             try:
                 return decode_picture(self.data)
             except ValueError as error:
                 raise SampleError(str(error), sample=self.stream_index, source=self.stream) from error
         try:
+            if self.info.layout is not None:
+                return without_gaps(self.info.layout.array(self.data))
             elements = np.frombuffer(self.data, np.uint8 if self.info.dtype is None else self.info.dtype)
-            return elements if self.info.dtype is None or self.info.packed else elements.reshape(self.info.shape)
+            shaped = elements if self.info.dtype is None or self.info.packed else elements.reshape(self.info.shape)
+            return without_gaps(shaped)
         except ValueError as error:
+            expected = self.info.layout or f"{self.info.dtype} of shape {self.info.shape}"
             raise FormatError(
                 "a payload must hold whole elements of its stream's type", field=f"stream {self.stream}", offset=None,
-                found=f"{len(self.data):,} bytes", expected=f"{self.info.dtype} of shape {self.info.shape}",
+                found=f"{len(self.data):,} bytes", expected=expected,
             ) from error  # fmt: skip
 
 

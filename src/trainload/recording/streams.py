@@ -24,6 +24,7 @@ from trainload.formats.hyperframe_streams import (
     streams_from_bytes,
     streams_to_bytes,
 )
+from trainload.formats.layouts import Layout
 from trainload.recording.compressor import Encoding
 
 MAX_ROW_ELEMENTS = 16  # up to here the last axis of a shape counts as the fields of one element
@@ -39,7 +40,8 @@ class StreamOptions(TypedDict, total=False):
     shuffle by element (True: by dtype; or its size). packed: frames are single samples of dtype; those of one window
     are stored as one array, each led by its timestamp. calibration: JSON: intrinsics, extrinsics, frame of reference.
     fields: what a value between two samples is made by, where a line would be wrong: {"yaw": "angle", "state":
-    "previous", ("qw", "qx", "qy", "qz"): "quaternion_wxyz"}; see docs/aligning.md.
+    "previous", ("qw", "qx", "qy", "qz"): "quaternion_wxyz"}; see docs/aligning.md. layout: instead of dtype
+    and shape, for rows with padding and big-endian numbers.
     """
 
     kind: str
@@ -54,6 +56,7 @@ class StreamOptions(TypedDict, total=False):
     packed: bool
     calibration: Mapping[str, Any] | None
     fields: FieldRules | None
+    layout: Layout | None
 
 
 @dataclass(slots=True)
@@ -124,7 +127,10 @@ class StreamSet:
             rate_hz=rate_hz, clock=clock, frame_duration_ns=_frame_duration(options.get("frame_duration")),
             packed=packed, shuffle=_element_size(options.get("shuffle", False), element, options.get("shape") or ()),
             calibration=dict(options.get("calibration") or {}), fields=_fields(name, options.get("fields"), element),
+            layout=options.get("layout"),
         )  # fmt: skip
+        if info.layout is not None and (packed or element is not None):
+            raise UsageError(f"stream {name!r}: a layout stands for dtype and shape, and is not packed")
         sample_bytes = 0
         if packed:
             if element is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,14 +15,20 @@ from trainload.datasets.clip import Clip
 from trainload.datasets.collate import ClipBatch
 from trainload.datasets.collate import collate as collate_arrays
 from trainload.datasets.loader import HyperframeLoader as ArrayLoader
+from trainload.errors import UsageError
 from trainload.torch.turns import DataLoaderParts
 
-Values = torch.Tensor | list[list[torch.Tensor | None]]
+_TEXT = "SUV"
+Fields = dict[str, torch.Tensor]  # records with text in them: the numbers by their names
+Values = torch.Tensor | Fields | list[list[torch.Tensor | Fields | None]]
 
 
 @dataclass(frozen=True, slots=True)
 class TensorBatch:
-    """A ClipBatch (trainload.datasets.collate) as tensors, field by field; `pin_memory()` and `to(device)` as usual."""
+    """A ClipBatch (trainload.datasets.collate) as tensors, field by field; `pin_memory()` and `to(device)` as usual.
+
+    Records that have text beside their numbers are a dict of tensors by field, without the text.
+    """
 
     values: dict[str, Values]
     masks: dict[str, torch.Tensor]
@@ -82,8 +89,29 @@ def collate_aligned(clips: Sequence[Clip]) -> TensorBatch:
 
 
 def tensors(batch: ClipBatch) -> TensorBatch:
-    """The batch as tensors that share its memory. Number types that torch lacks are widened."""
+    """The batch as tensors that share its memory where they can. Number types that torch lacks are widened.
+
+    Raises UsageError for a stream without a number in it, which no tensor holds.
+    """
+    for name, values in batch.values.items():
+        _check_numbers(name, values)
     return _map_tensors(batch, _tensor)
+
+
+def _check_numbers(name: str, values: Any) -> None:
+    arrays = [values] if isinstance(values, np.ndarray) else [one for row in values for one in row if one is not None]
+    for dtype in {array.dtype for array in arrays}:
+        text = [field for field in dtype.names or () if dtype[field].base.kind in _TEXT]
+        if dtype.kind in _TEXT and len(text) == len(dtype.names or ()):
+            raise UsageError(
+                f"stream {name!r} holds {dtype}, which no tensor holds: leave it out with streams=[...], or turn "
+                "it into numbers in the batch_op of trainload.HyperframeLoader, which gives numpy arrays"
+            )
+        if text:
+            warnings.warn(
+                f"stream {name!r}: {', '.join(text)} are text and left out of its tensors; trainload.HyperframeLoader "
+                "has them as numpy arrays", UserWarning, stacklevel=3,
+            )  # fmt: skip
 
 
 def _map_tensors(batch: Any, change: Any) -> TensorBatch:
@@ -97,9 +125,14 @@ def _map_tensors(batch: Any, change: Any) -> TensorBatch:
     return TensorBatch(*(inside(getattr(batch, name)) for name in TensorBatch.__dataclass_fields__))
 
 
-def _tensor(array: np.ndarray[Any, Any]) -> torch.Tensor:
-    if array.dtype.names is not None:  # records with text in them stay bytes
-        array = np.ascontiguousarray(array).view(np.uint8)
+def _tensor(array: np.ndarray[Any, Any]) -> torch.Tensor | Fields:
+    if array.dtype.names is not None:
+        numbers = [field for field in array.dtype.names if array.dtype[field].base.kind not in _TEXT]
+        return {field: torch.from_numpy(array[field].astype(_native(array.dtype[field].base))) for field in numbers}
     if not array.flags.writeable or not array.dtype.isnative:
-        array = array.astype(array.dtype.newbyteorder("="))
+        array = array.astype(_native(array.dtype))
     return torch.from_numpy(array)
+
+
+def _native(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return dtype.newbyteorder("=")
