@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from trainload.formats.durations import duration_ns
+from trainload.formats.durations import instant_ns
 from trainload.reading.hyperframe import HyperframeReader
 
 StreamOption = Annotated[list[str] | None, typer.Option("--stream", help="Only this stream; may be given again.")]
@@ -24,8 +24,4 @@ def span_ns(drive: HyperframeReader, start: str | None, end: str | None) -> tupl
 
 
 def _time_ns(drive: HyperframeReader, text: str | None, what: str) -> int | None:
-    if text is None:
-        return None
-    if text.isascii() and text.isdigit():
-        return int(text)
-    return drive.start_ns + duration_ns(text, what=what)
+    return None if text is None else instant_ns(text, start_ns=drive.start_ns, what=what)

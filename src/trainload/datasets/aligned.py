@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trainload.aligning.match import Interpolate
-from trainload.aligning.pairs import Pairs
+from trainload.aligning.pairs import Bound, Pairs
 from trainload.aligning.recording import RecordingTimes
+from trainload.aligning.report_text import span
 from trainload.datasets.cache import FrameCache
 from trainload.datasets.clip import NO_RESIDUAL, NO_TIME, Clip
+from trainload.datasets.fallout import Fallout, StreamFallout, summed
 from trainload.datasets.frames import FrameStore
-from trainload.datasets.recordings import tagged
+from trainload.datasets.recordings import tagged, warn_of_bytes
 from trainload.datasets.values import plain_columns, read_only
 from trainload.errors import UsageError
+from trainload.formats.durations import duration_ns
 
 
 class AlignedDataset:
@@ -24,7 +27,8 @@ class AlignedDataset:
 
     pairs: what `trainload.align` gave for a recording, or a list of them, one per recording. max_residual, complete: as
     `Pairs.select`. tags: only pairs at times that carry all of them. Interpolated and packed streams are held in
-    memory as one value per pair; the others are read.
+    memory as one value per pair; the others are read. `report()` says what falls out. Raises UsageError, naming the
+    stream that costs most, where nothing is left.
     """
 
     squeeze = True
@@ -33,7 +37,7 @@ class AlignedDataset:
         self,
         pairs: Pairs | Sequence[Pairs],
         *,
-        max_residual: str | int | None = None,
+        max_residual: Bound | None = None,
         complete: bool = True,
         tags: Collection[str] = (),
         cache_bytes: int = 0,
@@ -44,11 +48,25 @@ class AlignedDataset:
         self.pairs = [some.take(np.flatnonzero(tagged(drive.reader, tags, some.times, some.times)))
                       for some, drive in zip(good, drives)]  # fmt: skip
         self.streams = tuple(dict.fromkeys(name for some in self.pairs for name in _names(some)))
+        self._fallout = summed("reference times", [_fallout(some, max_residual, complete) for some in given])
+        self._fallout.kept = sum(map(len, self.pairs))
+        lost = sum(map(len, good)) - self._fallout.kept
+        if lost:
+            self._fallout.other[f"without the tags {', '.join(tags)}"] = lost
+        self._fallout.require_some("Look at pairs.report(); allow more, or align without that stream")
+        warn_of_bytes([drive.reader for drive in drives], self.streams)
         self._held = [_held_values(some, drive) for some, drive in zip(self.pairs, drives)]
         self.store = FrameStore([drive.reader for drive in drives], self.streams, FrameCache(cache_bytes))
         counts = [len(some) for some in self.pairs]
         self.recording_of = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
         self.numbers = np.concatenate([np.arange(count) for count in counts])
+
+    def report(self) -> Fallout:
+        """How many reference times there are, how many are kept, and what each stream costs; print it."""
+        return self._fallout
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._fallout.headline}; {', '.join(self.streams)})"
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -91,6 +109,21 @@ def _recording(pairs: Pairs) -> RecordingTimes:
     if not isinstance(pairs.drive, RecordingTimes):
         raise UsageError("AlignedDataset reads frames: align an open recording, not arrays of times")
     return pairs.drive
+
+
+def _fallout(pairs: Pairs, max_residual: Bound | None, complete: bool) -> Fallout:
+    streams = []
+    for name, match in pairs.matches.items():
+        bound = max_residual.get(name) if isinstance(max_residual, Mapping) else max_residual
+        limit = None if bound is None else duration_ns(bound, what="max_residual")
+        stream = StreamFallout(name, len(pairs.drive.timestamps(name)))
+        if complete or limit is not None:
+            stream.lose("unmatched", int((~match.matched).sum()))
+        if limit is not None:
+            far = match.matched & (np.abs(match.residual_ns) > limit)
+            stream.lose(f"farther off than {span(limit)}", int(far.sum()))
+        streams.append(stream)
+    return Fallout("reference times", len(pairs), 0, streams)
 
 
 def _names(pairs: Pairs) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import warnings
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from trainload.errors import UsageError
 from trainload.formats.envelopes import IMPORT_PREFIX
 from trainload.reading.hyperframe import HyperframeReader
 from trainload.reading.parts import SUFFIX
+from trainload.reading.pictures import PICTURE_ENCODINGS
 
 OneDrive = str | os.PathLike[str] | HyperframeReader
 Drives = OneDrive | Sequence[OneDrive]
@@ -55,6 +57,22 @@ def common_streams(recordings: Sequence[HyperframeReader], streams: Sequence[str
             if name not in drive:
                 raise UsageError(f"no stream {name!r}; the recording has {', '.join(drive.streams)}: {drive.path}")
     return tuple(streams)
+
+
+def warn_of_bytes(recordings: Sequence[HyperframeReader], streams: Sequence[str], *, stacklevel: int = 3) -> None:
+    """One warning that names the streams whose samples are bytes, which a model could take for numbers."""
+    found = []
+    for name in streams:
+        info = next((drive.streams[name] for drive in recordings if name in drive), None)
+        encoding = "" if info is None else info.encoding.lower()
+        if info is not None and info.is_opaque and encoding != "raw" and encoding not in PICTURE_ENCODINGS:
+            found.append(f"{name!r} ({info.encoding})")
+    if found:
+        warnings.warn(
+            f"bytes, uint8 (n,), and not numbers are the samples of {', '.join(found)}. Leave them out with "
+            "streams=[...], or decode them yourself; video: drive.read(stream, time, decode=True)", UserWarning,
+            stacklevel=stacklevel + 1,
+        )  # fmt: skip
 
 
 def mixes_clocks(drive: HyperframeReader, streams: Sequence[str]) -> bool:

@@ -10,8 +10,16 @@ from numpy.typing import NDArray
 
 from trainload.datasets.cache import FrameCache
 from trainload.datasets.clip import Clip
+from trainload.datasets.fallout import Fallout, StreamFallout, summed
 from trainload.datasets.frames import FrameStore
-from trainload.datasets.recordings import Drives, common_streams, mixes_clocks, open_recordings, tagged
+from trainload.datasets.recordings import (
+    Drives,
+    common_streams,
+    mixes_clocks,
+    open_recordings,
+    tagged,
+    warn_of_bytes,
+)
 from trainload.reading.hyperframe import HyperframeReader
 
 
@@ -20,7 +28,8 @@ class WindowDataset:
 
     drives: see `open_recordings`. streams: which to read; left out: those that every recording has. require: at least
     so many frames of a stream, or the window is left out ({"lidar/top": 1}). tags: only windows that carry all of them.
-    cache_bytes: decoded frames kept in memory.
+    cache_bytes: decoded frames kept in memory. `report()` says what falls out. Raises UsageError where `require` leaves
+    no window.
     """
 
     squeeze = False
@@ -38,10 +47,21 @@ class WindowDataset:
         self.streams = common_streams(recordings, streams)
         common_streams(recordings, tuple(require or ()))
         self._mixed = [mixes_clocks(drive, self.streams) for drive in recordings]
+        warn_of_bytes(recordings, self.streams)
         self.store = FrameStore(recordings, self.streams, FrameCache(cache_bytes))
-        kept = [_windows_kept(drive, require or {}, tags) for drive in recordings]
+        kept, fallout = zip(*(_windows_kept(drive, self.streams, require or {}, tags) for drive in recordings))
+        self._fallout = summed("windows", fallout)
+        if self._fallout.worst() is not None:
+            self._fallout.require_some("Ask for fewer with require={...}, or write the recording with longer windows")
         self.recording_of = np.repeat(np.arange(len(kept), dtype=np.int32), [len(some) for some in kept])
         self.numbers = np.concatenate(kept)
+
+    def report(self) -> Fallout:
+        """How many windows there are, how many are kept, and what each stream's `require` costs; print it."""
+        return self._fallout
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._fallout.headline}; {', '.join(self.streams)})"
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -77,9 +97,20 @@ class WindowDataset:
         return found
 
 
-def _windows_kept(drive: HyperframeReader, require: Mapping[str, int], tags: Collection[str]) -> NDArray[np.int64]:
+def _windows_kept(
+    drive: HyperframeReader, streams: Sequence[str], require: Mapping[str, int], tags: Collection[str]
+) -> tuple[NDArray[np.int64], Fallout]:
     windows = drive.windows
     keep = tagged(drive, tags, windows.starts, windows.ends)
-    for name, least in require.items():
-        keep &= windows.counts(name) >= least
-    return np.flatnonzero(keep)
+    fallout = Fallout("windows", len(keep), 0, [])
+    if not keep.all():
+        fallout.other[f"without the tags {', '.join(tags)}"] = int((~keep).sum())
+    for name in dict.fromkeys((*streams, *require)):
+        stream = StreamFallout(name, drive.count(name))
+        if name in require:
+            enough = windows.counts(name) >= require[name]
+            stream.lose(f"with fewer than {require[name]}", int((~enough).sum()))
+            keep &= enough
+        fallout.streams.append(stream)
+    fallout.kept = int(keep.sum())
+    return np.flatnonzero(keep), fallout

@@ -47,8 +47,8 @@ def extract_frames(
     drive: HyperframeReader,
     folder: str | os.PathLike[str],
     *,
-    start_ns: int | None = None,
-    end_ns: int | None = None,
+    start_ns: int | str | None = None,
+    end_ns: int | str | None = None,
     streams: Sequence[str] | None = None,
     progress: Progress | None = None,
 ) -> ExtractSummary:
@@ -58,7 +58,8 @@ def extract_frames(
     empty; FormatError for a damaged frame; OSError from the system.
     """
     names = list(drive.streams) if streams is None else list(dict.fromkeys(streams))
-    spans = {name: _span(drive, name, start_ns, end_ns) for name in names}
+    first, last = (None if time is None else drive.time_ns(time) for time in (start_ns, end_ns))
+    spans = {name: _span(drive, name, first, last) for name in names}
     target = Path(folder)
     if target.exists() and any(target.iterdir()):
         raise UsageError(f"the folder is not empty: {target}")

@@ -20,8 +20,8 @@ def slice_recording(
     drive: HyperframeReader,
     path: str | os.PathLike[str],
     *,
-    start_ns: int | None = None,
-    end_ns: int | None = None,
+    start_ns: int | str | None = None,
+    end_ns: int | str | None = None,
     streams: Sequence[str] | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
@@ -36,7 +36,8 @@ def slice_recording(
     for name in names:
         if name not in drive.streams:
             raise UsageError(f"no stream {name!r}; the recording has {', '.join(drive.streams)}: {drive.path}")
-    first, last = start_ns or 0, MAX_TIMESTAMP_NS + 1 if end_ns is None else end_ns
+    first = 0 if start_ns is None else drive.time_ns(start_ns)
+    last = MAX_TIMESTAMP_NS + 1 if end_ns is None else drive.time_ns(end_ns)
     if first >= last:
         raise UsageError(f"a slice must end after it starts, not from {first:,} ns to {last:,} ns")
     infos = [drive.streams[name] for name in names]

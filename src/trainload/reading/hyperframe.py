@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from trainload.codecs.payload import takes_long
 from trainload.errors import UsageError
-from trainload.formats.durations import duration_ns
+from trainload.formats.durations import duration_ns, instant_ns
 from trainload.formats.hyperframe import MAX_TIMESTAMP_NS, HyperframeHeader
 from trainload.formats.hyperframe_sections import Drop
 from trainload.formats.hyperframe_streams import StreamInfo
@@ -36,6 +36,7 @@ from trainload.storage.reused import StepMemory
 
 AnyPath = str | os.PathLike[str]
 Stream = str | int  # a stream's name, or its id
+Time = int | str  # absolute nanoseconds, or "1.5s" after the recording's start
 Options = tuple[str, int | None, int | None]  # verify, window in nanoseconds, helpers
 
 
@@ -44,7 +45,7 @@ class HyperframeReader:
 
     `drive.read("camera/front", t)` is the first frame at or after t, `drive.windows[k]` all frames of window k. Streams
     are given by name or by id. Safe for many threads; pickles as path and options, and the copy opens its own file when
-    it is first used. Times are nanoseconds.
+    it is first used. Times are whole nanoseconds; "1.5s" is so long after the recording's start; floats are refused.
 
     verify: "frames" (default) compares the CRC-32 of every payload that is read, "none" leaves that to
     `trainload verify`. window: the window length for files that have no window table, "100ms" or nanoseconds.
@@ -208,9 +209,13 @@ class HyperframeReader:
         values = frames.in_order(parts).astype(np.int64)
         return values if values.any() else None
 
+    def time_ns(self, time: Time) -> int:
+        """An absolute time in ns: "1.5s" is so long after `start_ns`, whole numbers are ns already. UsageError."""
+        return time if type(time) is int else instant_ns(time, start_ns=self.start_ns)
+
     # One frame.
 
-    def read(self, stream: Stream, time_ns: int, *, decode: bool = False) -> Frame | None:
+    def read(self, stream: Stream, time_ns: Time, *, decode: bool = False) -> Frame | None:
         """The first frame at or after `time_ns`, None where there is none. One read.
 
         `decode=True` also sets `frame.decoded`: pictures are decoded, delta streams from their last key frame on.
@@ -219,6 +224,8 @@ class HyperframeReader:
         frames = self._opened.get(stream)
         if frames is None:
             frames = self._stream(stream)
+        if type(time_ns) is not int:
+            time_ns = self.time_ns(time_ns)
         position = bisect_left(frames.times, time_ns)
         if position == len(frames.times):
             return None
@@ -228,20 +235,20 @@ class HyperframeReader:
         file = self.files[0 if frames.parts is None else frames.parts[position]]
         return open_frame(entry, file.read(entry[4], entry[5]), frames.info, file)
 
-    def read_before(self, stream: Stream, time_ns: int, *, decode: bool = False) -> Frame | None:
+    def read_before(self, stream: Stream, time_ns: Time, *, decode: bool = False) -> Frame | None:
         """The last frame at or before `time_ns`, None where there is none."""
         frames = self._stream(stream)
-        return self._read(frames, frames.before(time_ns), decode)
+        return self._read(frames, frames.before(self.time_ns(time_ns)), decode)
 
-    def read_nearest(self, stream: Stream, time_ns: int, *, decode: bool = False) -> Frame | None:
+    def read_nearest(self, stream: Stream, time_ns: Time, *, decode: bool = False) -> Frame | None:
         """The frame closest to `time_ns`, the earlier of two equally close; None for a stream without frames."""
         frames = self._stream(stream)
-        return self._read(frames, frames.nearest(time_ns), decode)
+        return self._read(frames, frames.nearest(self.time_ns(time_ns)), decode)
 
-    def read_at(self, stream: Stream, time_ns: int, *, decode: bool = False) -> Frame | None:
+    def read_at(self, stream: Stream, time_ns: Time, *, decode: bool = False) -> Frame | None:
         """The frame of exactly `time_ns`, None where there is none."""
         frames = self._stream(stream)
-        return self._read(frames, frames.at(time_ns), decode)
+        return self._read(frames, frames.at(self.time_ns(time_ns)), decode)
 
     def read_at_index(self, stream: Stream, position: int, *, decode: bool = False) -> Frame:
         """The frame at a position in time order; -1 is the last. Raises IndexError."""
@@ -268,13 +275,13 @@ class HyperframeReader:
 
     # Many frames.
 
-    def read_range(self, stream: Stream, start_ns: int, end_ns: int) -> list[Frame]:
+    def read_range(self, stream: Stream, start_ns: Time, end_ns: Time) -> list[Frame]:
         """All frames of one stream with start_ns <= time < end_ns, near ones by one read, all in memory at once."""
         return list(self.iter_range(stream, start_ns, end_ns))
 
-    def iter_range(self, stream: Stream, start_ns: int, end_ns: int) -> Iterator[Frame]:
+    def iter_range(self, stream: Stream, start_ns: Time, end_ns: Time) -> Iterator[Frame]:
         """The same frames one by one, reading up to 4 MB at once."""
-        return self.iter_positions(stream, *self._stream(stream).between(start_ns, end_ns))
+        return self.iter_positions(stream, *self._stream(stream).between(self.time_ns(start_ns), self.time_ns(end_ns)))
 
     def iter_positions(self, stream: Stream, first: int, last: int) -> Iterator[Frame]:
         """The frames at the positions [first, last) in time order, reading up to 4 MB at once.
@@ -320,11 +327,13 @@ class HyperframeReader:
         return self.windows.read(k, k + 1 or len(self.windows), streams)[0]
 
     def frames(
-        self, streams: Sequence[str] | None = None, *, start_ns: int | None = None, end_ns: int | None = None
+        self, streams: Sequence[str] | None = None, *, start_ns: Time | None = None, end_ns: Time | None = None
     ) -> Iterator[Frame]:
         """The frames of all (or the named) streams with start_ns <= time < end_ns in time order, reading ahead."""
-        first, last = start_ns or 0, MAX_TIMESTAMP_NS + 1 if end_ns is None else end_ns
-        for window in self.windows.between(start_ns, end_ns, streams, take=streams or self.streams):
+        first = 0 if start_ns is None else self.time_ns(start_ns)
+        last = MAX_TIMESTAMP_NS + 1 if end_ns is None else self.time_ns(end_ns)
+        begin, end = None if start_ns is None else first, None if end_ns is None else last
+        for window in self.windows.between(begin, end, streams, take=streams or self.streams):
             frames = window.frames()
             if window.start_ns < first or window.end_ns >= last:
                 frames = [frame for frame in frames if first <= frame.timestamp_ns < last]

@@ -99,6 +99,8 @@ class WindowSequence:
         take: streams that the caller will ask for. What he took from the windows before is asked for again, so helpers
         unpack it a few windows ahead where that takes long.
         """
+        if isinstance(start_ns, float) or isinstance(end_ns, float):
+            raise UsageError(f"times are whole nanoseconds, not {start_ns!r} and {end_ns!r}")
         first = 0 if start_ns is None else int(np.searchsorted(self.ends, start_ns))
         last = len(self) if end_ns is None else int(np.searchsorted(self.starts, end_ns))
         groups, wanted = self._groups(first, last, streams), self._compressed.intersection(take)
