@@ -15,13 +15,13 @@ from trainload.formats.durations import duration_ns
 from trainload.formats.envelopes import ENVELOPE_ENCODING, ENVELOPE_STREAM, Envelope
 from trainload.formats.hyperframe import MAX_TIMESTAMP_NS
 from trainload.formats.hyperframe_streams import is_compressed
+from trainload.importers.lateness import Lateness
 from trainload.importers.resume import Leftover
 from trainload.importers.source import Channel, Damage, Source, SourceFrame, SourceStream
 from trainload.importers.window import WindowChoice, choose_window
 from trainload.recording.writer import HyperframeWriter, WriteSummary, none_committed
 
 ENVELOPE_BATCH_BYTES = 64 << 10
-MANY_LATE = 0.1  # share of frames
 _TELL_EVERY = 256  # frames
 _MAX_DURATION_NS = (1 << 32) - 1
 Progress = Callable[[int, int], None]
@@ -79,12 +79,9 @@ def import_recording(
         summary = writer.finalize()
     if leftover is not None:
         leftover.remove()
-    late = sum(summary.late.values())
-    if late > summary.frames * MANY_LATE:
-        source.notes.append(
-            f"{late:,} frames are far behind newer ones: stamps and log time seem to be of different clocks (a "
-            "simulation, time since boot); --times log puts every frame on the log's time"
-        )
+    about_late = run.lateness.sentence(summary.late)
+    if about_late:
+        source.notes.append(about_late)
     if progress is not None:
         progress(*source.progress())
     return ImportReport(summary, choice, run.streams, source.damage, source.notes)
@@ -116,6 +113,7 @@ class _Import:
         self._batches = 0
         self._newest_ns = 0
         self.streams: dict[str, dict[str, Any]] = {}
+        self.lateness = Lateness()
 
     def add_all(self, progress: Progress | None) -> None:
         """Everything of the source."""
@@ -152,6 +150,7 @@ class _Import:
         self._counts[frame.stream] = number + 1
         stream_id = self._ids[frame.stream]
         self._append(frame, stream_id, number)
+        self.lateness.add(frame)
         if frame.wrapping is not None:
             self._wrap(Envelope(stream_id, number, *frame.wrapping), frame.timestamp_ns)
 
