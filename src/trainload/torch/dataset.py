@@ -15,14 +15,30 @@ from trainload.imaging.decode import decode_by_pillow
 from trainload.loading.decoding import SampleDecoder
 from trainload.loading.sets import open_set
 from trainload.loading.stats import LoaderStats
+from trainload.torch.asks import Asks
 
 
 class ImageDataset(Dataset[tuple[Any, int]]):
     """dataset[i] -> (picture, label) of any set that `trainload.open` reads. Safe to fork, spawn and pickle.
 
-    With `ops`: a tensor [3, h, w] as the loader makes it, random numbers by (seed, epoch, sample). Without: a Pillow
-    picture in RGB, passed through `transform` where it is given (torchvision's, say).
-    Raises SampleError for a picture that cannot be decoded.
+    With `ops`: a tensor [3, h, w] as the loader makes it. Without: a Pillow picture in RGB, passed through `transform`
+    where it is given (torchvision's, say).
+
+    `ops` draw anew each time that a sample is asked for, with no call and with any workers: all of them count in
+    shared memory, and the k-th ask for a sample, from 0, has the random numbers of (seed, epoch 0, sample, draw k).
+    Where each epoch asks for each sample once and is read to its end, epochs are the same pictures for any number and
+    kind of workers, persistent or not. What was prefetched and thrown away counts as asked: after a `break` the draws
+    go on, and none comes back. Where a sampler repeats a sample, its draws go to batches as workers get to them.
+
+    `set_epoch(e)` makes the next ask for every sample (seed, e, sample, draw 0), which is what trainload.ImageLoader
+    has in epoch e, and counts on from there. Call it before `iter` to make an epoch again, or to resume: a new dataset
+    counts from 0. What persistent workers still prefetch after a `break` counts into the new epoch. Under
+    torch.distributed each rank counts for itself, in draws of its own (trainload/torch/asks.py): a sample that moves to
+    another rank is drawn anew, too. Once an epoch was named, ranks that ask for the same sample in it begin with the
+    same picture.
+
+    Raises SampleError for a picture that cannot be decoded, UsageError where shared memory has no room for the counts
+    (4 bytes per sample).
     """
 
     def __init__(
@@ -36,22 +52,30 @@ class ImageDataset(Dataset[tuple[Any, int]]):
     ) -> None:
         if ops is not None and transform is not None:
             raise UsageError("give ops (trainload's) or transform (yours), not both")
-        self._arguments: dict[str, Any] = {"ops": ops, "transform": transform, "seed": seed, "out": out}
+        self._open(ds, {"ops": ops, "transform": transform, "seed": seed, "out": out}, None)
+
+    def _open(self, ds: Any, arguments: dict[str, Any], asks: Asks | None) -> None:
+        self._arguments = arguments
         self.reader, self._set = open_set(ds)
         self.classes = list(getattr(self.reader, "class_names", ()))
         self.targets = self._set.labels.tolist()
-        self.epoch = 0
-        self._transform = transform
+        self._transform = arguments["transform"]
         self._decoder: SampleDecoder | None = None
-        if ops is not None:
+        if arguments["ops"] is not None:
             self._decoder = SampleDecoder(
-                self._set, ops, out=out, layout="NCHW", dct_scale="off", replace=False, verify=True,
-                with_ids=False, stats=LoaderStats(),
+                self._set, arguments["ops"], out=arguments["out"], layout="NCHW", dct_scale="off", replace=False,
+                verify=True, with_ids=False, stats=LoaderStats(),
             )  # fmt: skip
+        self._asks = asks or Asks(0 if self._decoder is None else len(self._set.labels))
+
+    @property
+    def epoch(self) -> int:
+        """The one that `set_epoch` named, in every worker; 0 where none was."""
+        return self._asks.epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """Which epoch's random numbers `ops` draw. DataLoader workers copy the dataset: set it before iterating."""
-        self.epoch = epoch
+        """Let `ops` draw the random numbers of this epoch from here on, in every worker, persistent ones too."""
+        self._asks.set_epoch(epoch)
 
     def __len__(self) -> int:
         return len(self._set.labels)
@@ -69,7 +93,8 @@ class ImageDataset(Dataset[tuple[Any, int]]):
         return [(self._picture(index), int(self._set.labels[index])) for index in indices]
 
     def _decode(self, decoder: SampleDecoder, ids: np.ndarray[Any, np.dtype[np.int64]]) -> tuple[Any, Any]:
-        job = decoder.decode_now(ids, self._arguments["seed"], self.epoch)
+        epoch, draws = self._asks.take(ids)
+        job = decoder.decode_now(ids, self._arguments["seed"], epoch, draws=draws)
         decoder.finish(job)
         images, labels = job.output
         return torch.from_numpy(images), labels
@@ -93,10 +118,10 @@ class ImageDataset(Dataset[tuple[Any, int]]):
             ) from error
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self.reader, self._arguments, self.epoch)
+        return _rebuild, (self.reader, self._arguments, self._asks)
 
 
-def _rebuild(reader: Any, arguments: dict[str, Any], epoch: int) -> ImageDataset:
-    dataset = ImageDataset(reader, **arguments)
-    dataset.set_epoch(epoch)
+def _rebuild(reader: Any, arguments: dict[str, Any], asks: Asks) -> ImageDataset:
+    dataset = ImageDataset.__new__(ImageDataset)
+    dataset._open(reader, arguments, asks)
     return dataset
