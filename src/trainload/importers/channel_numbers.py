@@ -18,6 +18,7 @@ class ChannelNumbers:
         self._name = name
         self._kind = kind
         self._places: dict[object, int] = {}
+        self._known = {_identity(channel): place for place, channel in enumerate(channels)}
         self._undescribed = 0
 
     def __contains__(self, number: object) -> bool:
@@ -42,6 +43,12 @@ class ChannelNumbers:
         return found
 
     def _place(self, channel: Channel) -> int:
-        if channel not in self._channels:
+        found = self._known.setdefault(_identity(channel), len(self._channels))
+        if found == len(self._channels):
             self._channels.append(channel)
-        return self._channels.index(channel)
+        return found
+
+
+def _identity(channel: Channel) -> tuple[object, ...]:
+    metadata = tuple(sorted(channel.metadata.items()))
+    return channel.topic, channel.type_name, channel.encoding, channel.schema_encoding, channel.schema, metadata

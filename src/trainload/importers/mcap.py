@@ -6,9 +6,10 @@ import struct
 from collections.abc import Iterator
 
 from trainload.formats.envelopes import RECORD_STREAM
-from trainload.importers.channel_numbers import ChannelNumbers
+from trainload.formats.log_records import text_at
 from trainload.importers.log_bytes import FileBytes
 from trainload.importers.log_source import LogSource
+from trainload.importers.mcap_channels import McapChannels
 from trainload.importers.mcap_records import RecordReader
 from trainload.importers.mcap_structure import (
     ATTACHMENT,
@@ -17,7 +18,6 @@ from trainload.importers.mcap_structure import (
     MESSAGE,
     METADATA,
     SCHEMA,
-    text_at,
 )
 from trainload.importers.mcap_summary import Summary, read_summary
 from trainload.importers.source import Channel, Damage, SourceFrame, SourceStream, Span
@@ -86,20 +86,19 @@ def _kept(records: list[bytes], time_ns: int, *, announced: bool) -> Iterator[So
 
 
 class _File:
-    """One file of a log: its channel numbers, and its records as LogMessages or as bytes to keep."""
+    """One file of a log: its channels, and its records as LogMessages or as bytes to keep."""
 
     def __init__(self, file: FileSource, name: str, damage: Damage, channels: list[Channel]) -> None:
         self._path = name
         self._damage = damage
         self.channels = channels
-        self._schemas: dict[int, tuple[str, str, bytes]] = {}
-        self._numbers = ChannelNumbers(channels, damage, name, "channel")
+        self._numbers = McapChannels(channels, damage, name)
         source = FileBytes(file)
         self.summary = read_summary(source)
         self.reader = RecordReader(source, name, self.summary, damage)
         for opcode in (SCHEMA, CHANNEL):
             for body in (body for found, body in self.summary.records if found == opcode):
-                self._define(opcode, body)
+                self._numbers.define(opcode, body)
 
     def records(self) -> Iterator[LogMessage | bytes]:
         """Messages, and attachment and metadata records led by their opcode."""
@@ -113,37 +112,8 @@ class _File:
             elif opcode in (ATTACHMENT, METADATA):
                 yield bytes((opcode,)) + bytes(body)
             else:
-                self._define(opcode, body)
-
-    def _define(self, opcode: int, body: memoryview) -> None:
-        try:
-            if opcode == SCHEMA:
-                self._schema(body)
-            else:
-                self._channel(body)
-        except (ValueError, struct.error) as error:
-            self._damage.add(f"{self._path}: a broken {'schema' if opcode == SCHEMA else 'channel'}: {error}")
-
-    def _schema(self, body: memoryview) -> None:
-        number = struct.unpack_from("<H", body)[0]
-        name, place = text_at(body, 2)
-        encoding, place = text_at(body, place)
-        size = struct.unpack_from("<I", body, place)[0]
-        self._schemas[number] = name, encoding, bytes(body[place + 4 : place + 4 + size])
-
-    def _channel(self, body: memoryview) -> None:
-        number, schema = struct.unpack_from("<HH", body)
-        if number in self._numbers:
-            return
-        topic, place = text_at(body, 4)
-        encoding, place = text_at(body, place)
-        metadata, end = {}, place + 4 + struct.unpack_from("<I", body, place)[0]
-        place += 4
-        while place < min(end, len(body)):
-            key, place = text_at(body, place)
-            metadata[key], place = text_at(body, place)
-        name, schema_encoding, definition = self._schemas.get(schema, ("", "", b""))
-        self._numbers.add(number, Channel(topic, name, encoding, schema_encoding, definition, metadata))
+                self._numbers.define(opcode, body)
+        self._numbers.finish()
 
 
 def _spans_of(summary: Summary) -> dict[str, Span] | None:

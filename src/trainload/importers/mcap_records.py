@@ -14,6 +14,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 
 from trainload.errors import FormatError
+from trainload.formats.log_records import attachment_of, metadata_of, text_at
 from trainload.importers.log_bytes import ChunkBytes, FileBytes
 from trainload.importers.mcap_structure import (
     ANY,
@@ -30,6 +31,7 @@ from trainload.importers.mcap_structure import (
     HEADER,
     INNER,
     MAGIC,
+    MAX_MORE_BYTES,
     MESSAGE,
     MESSAGE_INDEX,
     METADATA,
@@ -43,7 +45,6 @@ from trainload.importers.mcap_structure import (
     is_followed,
     next_sound,
     record_end,
-    text_at,
 )
 from trainload.importers.mcap_summary import Summary
 from trainload.importers.source import Damage
@@ -116,7 +117,12 @@ class RecordReader:
             return False
         if opcode == MESSAGE or opcode >= PRIVATE:
             return is_followed(self._source, end, cut=not self._summary.ended) and self._is_expected(opcode, end)
-        return True
+        if claimed_end(self._source, self.place, more=0):
+            return True
+        following = self._source.at(end, 1)[0] if end < self._source.size else FOOTER
+        if opcode in _AFTER_DATA and following not in (SCHEMA, CHANNEL, *_AFTER_DATA):
+            return False  # a chunk whose opcode is damaged
+        return is_followed(self._source, end, cut=not self._summary.ended)  # else its length is wrong
 
     def _is_expected(self, opcode: int, end: int) -> bool:
         """False for a single message among chunks: another record, of whose opcode a byte is damaged."""
@@ -126,7 +132,7 @@ class RecordReader:
     def _record(self, opcode: int, end: int) -> Iterator[tuple[int, memoryview]]:
         start, size = self.place + HEAD.size, end - self.place - HEAD.size
         if opcode == MESSAGE_INDEX and self._lost_chunk:
-            self._damage.frames += (size - 6) // 16
+            self._damage.frames += struct.unpack("<I", self._source.at(start + 2, 4))[0] // 16
         elif opcode == CHUNK:
             self._lost_chunk, self._chunked = False, True
             if size > MAX_RECORD_BYTES:
@@ -143,9 +149,10 @@ class RecordReader:
                 return
             body = self._source.at(start, size)
             self._unchecked = self._unchecked or opcode == MESSAGE
-            if opcode == ATTACHMENT and not _attachment_is_whole(body):
-                self._damage.add(f"byte {self.place:,}: an attachment is not what its CRC-32 says", frames=1,
-                                 size_bytes=size)  # fmt: skip
+            problem = _kept_problem(opcode, body) if opcode in (ATTACHMENT, METADATA) else ""
+            if problem:
+                what = "an attachment" if opcode == ATTACHMENT else "a metadata record"
+                self._damage.add(f"byte {self.place:,}: {what} {problem}", frames=1, size_bytes=size)
                 return
             yield opcode, body
 
@@ -258,11 +265,21 @@ def _chunk_parts(body: memoryview, *, whole: bool = True) -> tuple[int, int, str
     compression, place = text_at(body, CHUNK_HEAD.size)
     size = struct.unpack_from("<Q", body, place)[0]
     place += 8
-    if whole and size != len(body) - place:
+    if whole and not 0 <= len(body) - place - size <= MAX_MORE_BYTES:
         raise ValueError(f"{size:,} bytes of records where {len(body) - place:,} are stored")
     return unpacked_size, crc, compression, body[place : place + size]
 
 
-def _attachment_is_whole(body: memoryview) -> bool:
-    crc = struct.unpack_from("<I", body, len(body) - 4)[0]
-    return not crc or zlib.crc32(body[:-4]) == crc
+def _kept_problem(opcode: int, body: memoryview) -> str:
+    """What is wrong with an attachment or metadata record, "" where nothing is."""
+    try:
+        if opcode == METADATA:
+            metadata_of(body)
+            return ""
+        found = attachment_of(body)
+    except (ValueError, struct.error) as error:
+        return f"is broken: {error}"
+    if found.crc:
+        return "" if zlib.crc32(body[: found.crc_place]) == found.crc else "is not what its CRC-32 says"
+    grown = found.crc_place + 4 < len(body)  # a chunk whose opcode is damaged may look like one
+    return "has no text for its name" if grown and "\ufffd" in found.name + found.media_type else ""

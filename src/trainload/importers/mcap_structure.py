@@ -1,6 +1,7 @@
 """What sound MCAP records look like: opcodes, and lengths that must add up. Finds the next ones behind damage.
 
-Source: the MCAP specification, version 0.
+A record may have fields behind those that are known ("Readers should ignore any unknown fields"), up to MAX_MORE_BYTES
+of them. Source: the MCAP specification, version 0.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ METADATA_INDEX, SUMMARY_OFFSET, DATA_END = 0x0D, 0x0E, 0x0F
 PRIVATE = 0x80  # and above
 HEAD = struct.Struct("<BQ")
 CHUNK_HEAD = struct.Struct("<QQQI")
+
+MAX_MORE_BYTES = 4096  # of fields that a later version of the format adds to a record
 
 _SIZED, _LONG_SIZED, _REST = struct.Struct("<I"), struct.Struct("<Q"), None  # texts, maps, lists; data; anything
 _LAYOUTS: dict[int, tuple[int | struct.Struct | None, ...]] = {
@@ -55,10 +58,10 @@ def record_end(source: Bytes, place: int) -> int:
     return end if end <= source.size else 0
 
 
-def claimed_end(source: Bytes, place: int, presumed: int | None = None) -> int:
+def claimed_end(source: Bytes, place: int, presumed: int | None = None, more: int = MAX_MORE_BYTES) -> int:
     """Where the record at `place` says it ends, behind the last byte too; 0 where its lengths do not add up.
 
-    presumed: an opcode to take for its own.
+    presumed: an opcode to take for its own. more: how many bytes it may have behind the fields that are known.
     """
     if place + HEAD.size > source.size:
         return 0
@@ -69,6 +72,7 @@ def claimed_end(source: Bytes, place: int, presumed: int | None = None) -> int:
         return 0
     place += HEAD.size
     end: int = place + size
+    length = 0  # of the last sized part
     for part in layout or (_REST,):
         if part is None:
             return end if place <= end else 0
@@ -79,8 +83,9 @@ def claimed_end(source: Bytes, place: int, presumed: int | None = None) -> int:
             return 0
         if place + part.size > source.size:
             return end
-        place += part.size + part.unpack(source.at(place, part.size))[0]
-    return end if place == end and not (opcode == MESSAGE_INDEX and size % 16 != 6) else 0
+        length = part.unpack(source.at(place, part.size))[0]
+        place += part.size + length
+    return end if 0 <= end - place <= more and not (opcode == MESSAGE_INDEX and length % 16) else 0
 
 
 def is_followed(source: Bytes, place: int, *, cut: bool) -> bool:
@@ -128,12 +133,3 @@ def _compression(source: Bytes, place: int) -> bytes:
     """The name in the chunk record at `place`, with its length."""
     begin = place + HEAD.size + CHUNK_HEAD.size
     return bytes(source.at(begin, min(_SIZED.size + _SIZED.unpack(source.at(begin, _SIZED.size))[0], 8)))
-
-
-def text_at(body: memoryview, place: int) -> tuple[str, int]:
-    """A string with its u32 length, and where it ends. Raises ValueError where it would leave the record."""
-    size = _SIZED.unpack_from(body, place)[0]
-    end = place + 4 + size
-    if end > len(body):
-        raise ValueError(f"a string of {size:,} bytes where {len(body) - place - 4:,} are left")
-    return bytes(body[place + 4 : end]).decode("utf-8", "replace"), end
