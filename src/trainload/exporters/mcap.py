@@ -1,12 +1,12 @@
 """A recording as MCAP: what was imported from a log comes out as the log's own messages, the rest as raw frames.
 
 With envelopes (formats/envelopes.py) topic, schema, bytes, log and publish time, sequence and order equal the log's.
+What the frames of other streams need to be imported again: formats/exported.py.
 """
 
 from __future__ import annotations
 
 import base64
-import io
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -17,14 +17,31 @@ import numpy as np
 
 from trainload.errors import FormatError, UsageError
 from trainload.exporters.numbers import FrameNumbers
-from trainload.formats.envelopes import ENVELOPE_STREAM, RECORD_STREAM, Envelope, envelopes_from_bytes
+from trainload.formats.envelopes import (
+    ENVELOPE_ENCODINGS,
+    ENVELOPE_STREAM,
+    RECORD_ENCODING,
+    RECORD_STREAM,
+    Envelope,
+    envelopes_from_bytes,
+)
+from trainload.formats.exported import (
+    FRAME_ENCODING,
+    FRAME_TOPIC,
+    LOG_TIME_FOR_ALL,
+    RECORDING,
+    STREAM_SCHEMA,
+    FrameFacts,
+    recording_texts,
+)
 from trainload.formats.hyperframe_streams import StreamInfo
+from trainload.formats.log_records import Attachment, record_from_bytes
+from trainload.reading.frame import Frame
 from trainload.reading.hyperframe import HyperframeReader
 from trainload.storage.atomic import AtomicFile
 from trainload.storage.target import check_target
 
 COMPRESSIONS = ("none", "lz4", "zstd")
-_ATTACHMENT = 0x09
 _PROFILES = {"cdr": "ros2", "ros1": "ros1"}
 _FIRST, _LAST = 0, (1 << 63) - 1
 Progress = Callable[[int, int], None]
@@ -110,23 +127,30 @@ class _Export:
         self._facts = _imported(drive, "streams", dict)
         self._frames: dict[str, FrameNumbers] = {}
         self._numbers: dict[int | str, int] = {}
+        self._own = {
+            name
+            for name, encodings in ((ENVELOPE_STREAM, ENVELOPE_ENCODINGS), (RECORD_STREAM, (RECORD_ENCODING,)))
+            if name in drive.streams and drive.streams[name].encoding in encodings
+        }
         self._schemas: dict[tuple[str, str, bytes], int] = {}
         self._total = sum(drive.count(name) for name in drive.streams)
         self._done = self._restored = 0
 
     def run(self) -> McapReport:
-        if ENVELOPE_STREAM in self._drive.streams:
+        texts = self._recording_texts()
+        if texts:
+            self._register(RECORDING, RECORDING, "", "", b"", texts)
+        if ENVELOPE_STREAM in self._own:
             self._restore()
-        plain = [name for name in self._drive.streams if name not in (ENVELOPE_STREAM, RECORD_STREAM)]
+            self._register_silent()
+        plain = [name for name in self._drive.streams if name not in self._own]
         plain = [name for name in plain if not self._frames_of(name).written.all()]
         for frame in self._drive.frames(plain) if plain else ():
             frames = self._frames_of(frame.stream)
             place = frames.place(frame.stream_index)
             if place is None or not frames.written[place]:
-                number = self._raw_channel(frame.info)
-                received = frames.received(place) or frame.timestamp_ns
-                self._write(number, received, frame.timestamp_ns, frame.stream_index, bytes(frame.data))
-        records = self._write_records() if RECORD_STREAM in self._drive.streams else 0
+                self._write_raw(frame, frames.received(place), frames.duration(place))
+        records = self._write_records() if RECORD_STREAM in self._own else 0
         return McapReport(self._path, self._done, self._restored, records)
 
     def _restore(self) -> None:
@@ -139,20 +163,24 @@ class _Export:
             if info is None or frames is None or place is None:
                 continue
             message = envelope.message(self._drive.read_at_index(info.name, place).data)
-            self._write(self._log_channel(info), envelope.log_ns, envelope.publish_ns, envelope.sequence, message)
+            number = self._log_channel(info, envelope.channel)
+            self._write(number, envelope.log_ns, envelope.publish_ns, envelope.sequence, message)
             frames.written[place] = True
             self._restored += 1
 
     def _frames_of(self, stream: str) -> FrameNumbers:
         if stream not in self._frames:
             drive = self._drive
-            self._frames[stream] = FrameNumbers(drive.stream_index(stream), drive.receive_times(stream))
+            self._frames[stream] = FrameNumbers(
+                drive.stream_index(stream), drive.receive_times(stream), drive.durations(stream)
+            )
         return self._frames[stream]
 
     def _envelopes(self) -> Iterator[Envelope]:
+        encoding = self._drive.streams[ENVELOPE_STREAM].encoding
         for place in np.argsort(self._drive.stream_index(ENVELOPE_STREAM), kind="stable").tolist():
             data = self._drive.read_at_index(ENVELOPE_STREAM, place).data
-            yield from envelopes_from_bytes(data, path=repr(self._drive))
+            yield from envelopes_from_bytes(data, encoding, path=repr(self._drive))
 
     def _write(self, number: int, log_ns: int, publish_ns: int, sequence: int, data: bytes) -> None:
         self._writer.add_message(number, log_time=log_ns, data=data, publish_time=publish_ns, sequence=sequence)
@@ -160,9 +188,46 @@ class _Export:
         if self._progress is not None and self._done % 256 == 0:
             self._progress(self._done, self._total)
 
-    def _log_channel(self, info: StreamInfo) -> int:
-        facts = self._facts.get(info.name)
-        position = facts.get("channel") if isinstance(facts, dict) else None
+    def _write_raw(self, frame: Frame, received_ns: int, duration_ns: int) -> None:
+        """A frame of a stream that no log had, and what its message cannot say."""
+        number, time_ns = self._raw_channel(frame.info), frame.timestamp_ns
+        log_ns = received_ns or time_ns
+        if duration_ns or not frame.key or received_ns == time_ns:
+            facts = FrameFacts(frame.info.id, frame.stream_index, received_ns, duration_ns, frame.key)
+            if FRAME_TOPIC not in self._numbers:
+                self._numbers[FRAME_TOPIC] = self._register(FRAME_TOPIC, FRAME_ENCODING, "", "", b"", {})
+            self._writer.add_message(
+                self._numbers[FRAME_TOPIC], log_time=log_ns, data=facts.to_bytes(), publish_time=time_ns, sequence=0
+            )
+        self._write(number, log_ns, time_ns, frame.stream_index, bytes(frame.data))
+
+    def _recording_texts(self) -> dict[str, str]:
+        """What belongs to the recording and to none of its messages."""
+        facts = {name: found for name, found in self._facts.items() if isinstance(found, dict) and name in self._drive}
+        of_log = {name: found for name, found in facts.items() if isinstance(found.get("channel"), int)}
+        by_log_time = any(found.get("time_source") == LOG_TIME_FOR_ALL for found in of_log.values())
+        clocks = {}
+        for name, found in of_log.items():
+            usual = "hardware" if str(found.get("time_source")).startswith("stamp") else "host"
+            if self._drive.streams[name].clock != usual:
+                clocks[name] = self._drive.streams[name].clock
+        meta = {key: value for key, value in self._drive.meta.items() if key != "import"}
+        return recording_texts(meta, clocks, by_log_time=by_log_time)
+
+    def _register_silent(self) -> None:
+        """The channels of the log that had no message."""
+        of_streams = {found.get("channel") for found in self._facts.values() if isinstance(found, dict)}
+        for position, facts in enumerate(self._channels):
+            if position not in self._numbers and position not in of_streams:
+                channel = _channel_of(facts, self._path)
+                if channel[3] != STREAM_SCHEMA and channel[1] not in (FRAME_ENCODING, RECORDING):
+                    self._numbers[position] = self._register(*channel)
+
+    def _log_channel(self, info: StreamInfo, position: int | None) -> int:
+        """position: of the channel; None where the envelope does not say it and the stream's facts do."""
+        if position is None:
+            facts = self._facts.get(info.name)
+            position = facts.get("channel") if isinstance(facts, dict) else None
         if not isinstance(position, int) or not 0 <= position < len(self._channels):
             return self._raw_channel(info)
         if position not in self._numbers:
@@ -173,7 +238,7 @@ class _Export:
         if info.name not in self._numbers:
             body = json.dumps(info.to_json()).encode()
             name = f"trainload.{info.kind}"
-            self._numbers[info.name] = self._register(info.name, info.encoding, name, "trainload.stream", body, {})
+            self._numbers[info.name] = self._register(info.name, info.encoding, name, STREAM_SCHEMA, body, {})
         return self._numbers[info.name]
 
     def _register(
@@ -187,17 +252,13 @@ class _Export:
         return number
 
     def _write_records(self) -> int:
-        from mcap.data_stream import ReadDataStream
-        from mcap.records import Attachment, Metadata
-
         count = 0
         for frame in self._drive.iter_range(RECORD_STREAM, _FIRST, _LAST):
-            opcode, body = frame.data[0], ReadDataStream(io.BytesIO(frame.data[1:]))
-            if opcode == _ATTACHMENT:
-                found = Attachment.read(body)
-                self._writer.add_attachment(found.create_time, found.log_time, found.name, found.media_type, found.data)
+            found = record_from_bytes(frame.data, path=self._path)
+            if isinstance(found, Attachment):
+                data = bytes(found.data)
+                self._writer.add_attachment(found.create_ns, found.log_ns, found.name, found.media_type, data)
             else:
-                record = Metadata.read(body)
-                self._writer.add_metadata(record.name, record.metadata)
+                self._writer.add_metadata(found.name, found.texts)
             count += 1
         return count

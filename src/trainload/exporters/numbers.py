@@ -9,11 +9,17 @@ from numpy.typing import NDArray
 class FrameNumbers:
     """Frames by stream index. written: bool[n] by place, for an exporter to tick off."""
 
-    def __init__(self, numbers: NDArray[np.uint32], receive_times: NDArray[np.int64] | None) -> None:
+    def __init__(
+        self,
+        numbers: NDArray[np.uint32],
+        receive_times: NDArray[np.int64] | None,
+        durations: NDArray[np.int64] | None = None,
+    ) -> None:
         ascending = bool((numbers[1:] >= numbers[:-1]).all())
         self._order = None if ascending else np.argsort(numbers, kind="stable")
         self._sorted = np.ascontiguousarray(numbers if self._order is None else numbers[self._order])
         self._receive_times = receive_times
+        self._durations = durations
         self.written = np.zeros(len(numbers), np.bool_)
 
     def place(self, stream_index: int) -> int | None:
@@ -26,3 +32,7 @@ class FrameNumbers:
     def received(self, place: int | None) -> int:
         """When the host got it, 0 where unknown."""
         return 0 if place is None or self._receive_times is None else int(self._receive_times[place])
+
+    def duration(self, place: int | None) -> int:
+        """How long it lasted in ns, 0 where unknown."""
+        return 0 if place is None or self._durations is None else int(self._durations[place])

@@ -13,6 +13,10 @@ in the stream ENVELOPE_STREAM: one record per message, in the order of the log, 
 | 1 | join | how payload and shell make the message: PAYLOAD, SPLICE, SPLICE_BASE64 or SHELL |
 | 4 | offset | where in the shell the payload belongs (SPLICE, SPLICE_BASE64) |
 | 4 | shell_size | bytes of shell that follow |
+| 4 | channel | v2 alone: the channel (a place in META import.channels) that the message came from |
+
+The encoding of ENVELOPE_STREAM says which version its records have. Imports write v2 since publishers of one topic
+share a stream; in v1 every stream has the one channel that META names.
 """
 
 from __future__ import annotations
@@ -27,18 +31,21 @@ from trainload.errors import FormatError
 IMPORT_PREFIX = "import/"  # of streams whose times no sensor gave: what an import keeps beside the sensors'
 ENVELOPE_STREAM = "import/envelopes"
 RECORD_STREAM = "import/records"  # attachments and metadata of an MCAP log, each led by its opcode
-ENVELOPE_ENCODING = "trainload.envelopes.v1"
+ENVELOPE_ENCODING = "trainload.envelopes.v2"
+ENVELOPE_ENCODINGS = ("trainload.envelopes.v1", ENVELOPE_ENCODING)
+RECORD_ENCODING = "mcap-record"
 
 PAYLOAD = 0  # the payload is the message
 SPLICE = 1  # shell[:offset] + payload + shell[offset:]
 SPLICE_BASE64 = 2  # the same with the payload in base64
 SHELL = 3  # the shell is the message; the payload was decoded from it
 _RECORD = struct.Struct("<HIQQIBII")
+_RECORD_2 = struct.Struct("<HIQQIBIII")
 
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """One record; see the table above."""
+    """One record; see the table above. channel: None in version 1."""
 
     stream_id: int
     stream_index: int
@@ -48,13 +55,14 @@ class Envelope:
     join: int
     offset: int
     shell: bytes
+    channel: int | None = None
 
     def to_bytes(self) -> bytes:
-        """The record with its shell."""
+        """The record of version 2 with its shell."""
         return (
-            _RECORD.pack(
+            _RECORD_2.pack(
                 self.stream_id, self.stream_index, self.log_ns, self.publish_ns, self.sequence, self.join, self.offset,
-                len(self.shell),
+                len(self.shell), self.channel or 0,
             )
             + self.shell
         )  # fmt: skip
@@ -69,20 +77,26 @@ class Envelope:
         return b"".join((self.shell[: self.offset], middle, self.shell[self.offset :]))
 
 
-def envelopes_from_bytes(data: bytes | memoryview, *, path: str = "") -> Iterator[Envelope]:
-    """Iterate over the records of one frame. Raises FormatError for one that is cut off or contradicts itself."""
+def envelopes_from_bytes(data: bytes | memoryview, encoding: str, *, path: str = "") -> Iterator[Envelope]:
+    """Iterate over the records of one frame. Raises FormatError for one that is cut off or contradicts itself.
+
+    encoding: of their stream, one of ENVELOPE_ENCODINGS.
+    """
     view, place = memoryview(data), 0
+    record = _RECORD_2 if encoding == ENVELOPE_ENCODING else _RECORD
     while place < len(view):
-        end = place + _RECORD.size
+        end = place + record.size
         if end > len(view):
-            raise _broken("envelope", place, f"{len(view) - place} bytes", f"{_RECORD.size} bytes", path)
-        stream_id, index, log_ns, publish_ns, sequence, join, offset, shell_size = _RECORD.unpack_from(view, place)
+            raise _broken("envelope", place, f"{len(view) - place} bytes", f"{record.size} bytes", path)
+        stream_id, index, log_ns, publish_ns, sequence, join, offset, shell_size, *more = record.unpack_from(
+            view, place
+        )
         if join > SHELL:
             raise _broken("envelope.join", place, join, f"0 to {SHELL}", path)
         if shell_size > len(view) - end or offset > shell_size:
             raise _broken("envelope.shell_size", place, shell_size, f"{offset} to {len(view) - end}", path)
         shell = bytes(view[end : end + shell_size])
-        yield Envelope(stream_id, index, log_ns, publish_ns, sequence, join, offset, shell)
+        yield Envelope(stream_id, index, log_ns, publish_ns, sequence, join, offset, shell, *more)
         place = end + shell_size
 
 

@@ -18,7 +18,7 @@ class ChannelNumbers:
         self._name = name
         self._kind = kind
         self._places: dict[object, int] = {}
-        self._known = {_identity(channel): place for place, channel in enumerate(channels)}
+        self._known = {identity(channel): place for place, channel in enumerate(channels)}
         self._undescribed = 0
 
     def __contains__(self, number: object) -> bool:
@@ -43,12 +43,13 @@ class ChannelNumbers:
         return found
 
     def _place(self, channel: Channel) -> int:
-        found = self._known.setdefault(_identity(channel), len(self._channels))
+        found = self._known.setdefault(identity(channel), len(self._channels))
         if found == len(self._channels):
             self._channels.append(channel)
         return found
 
 
-def _identity(channel: Channel) -> tuple[object, ...]:
+def identity(channel: Channel) -> tuple[object, ...]:
+    """All that a channel says of itself, to find it by."""
     metadata = tuple(sorted(channel.metadata.items()))
     return channel.topic, channel.type_name, channel.encoding, channel.schema_encoding, channel.schema, metadata

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from trainload.errors import UsageError
 from trainload.importers.plain_files import PlainFiles, plain_head
@@ -18,9 +18,9 @@ ZSTD_SUFFIX = ".zstd"
 class LogSource(ABC):
     """The files of one log, and what is kept while they are read; a format adds `survey` and `_read`.
 
-    clocks, times: see TopicStreams. scratch: the folder for what a compressed file unpacks to. packed_messages: True
-    where each message is a Zstandard frame. `_before` counts the bytes of the files that were read, `_place` those of
-    the one that is being read.
+    clocks, times: see TopicStreams; times is "stamp" unless given. meta: what an export of ours had in META. scratch:
+    the folder for what a compressed file unpacks to. packed_messages: True where each message is a Zstandard frame.
+    `_before` counts the bytes of the files that were read, `_place` those of the one that is being read.
     """
 
     PATTERN: ClassVar[str]
@@ -31,7 +31,7 @@ class LogSource(ABC):
         path: str | Path,
         *,
         clocks: Mapping[str, str] | None = None,
-        times: str = "stamp",
+        times: str | None = None,
         scratch: str | Path | None = None,
         packed_messages: bool = False,
     ) -> None:
@@ -40,6 +40,7 @@ class LogSource(ABC):
         self.notes: list[str] = []
         self._clocks = clocks
         self._times = times
+        self.meta: dict[str, Any] = {}
         self._packed_messages = packed_messages
         self._paths = log_files(path, self.PATTERN, self.MAGIC, self.damage)
         self._sizes = [file.stat().st_size for file in self._paths]
@@ -50,8 +51,9 @@ class LogSource(ABC):
         """Every message in the order of the log."""
         self._before = 0
         topics = TopicStreams(
-            self.channels, self.damage, self._clocks, times=self._times, packed_messages=self._packed_messages
-        )
+            self.channels, self.damage, self._clocks, times=self._times or "stamp",
+            packed_messages=self._packed_messages,
+        )  # fmt: skip
         try:
             yield from self._read(topics)
         finally:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from trainload.formats.envelopes import RECORD_STREAM
+from trainload.formats.envelopes import RECORD_ENCODING, RECORD_STREAM
+from trainload.formats.exported import RECORDING, recording_of
 from trainload.formats.log_records import text_at
 from trainload.importers.log_bytes import FileBytes
 from trainload.importers.log_source import LogSource
 from trainload.importers.mcap_channels import McapChannels
+from trainload.importers.mcap_own import OwnStreams
 from trainload.importers.mcap_records import RecordReader
 from trainload.importers.mcap_structure import (
     ATTACHMENT,
@@ -25,7 +27,7 @@ from trainload.importers.topics import LogMessage, TopicStreams
 from trainload.storage.file import FileSource
 
 _RECORDS = SourceStream(
-    RECORD_STREAM, "attachments", "mcap-record", clock="host", time_source="time of the message before it"
+    RECORD_STREAM, "attachments", RECORD_ENCODING, clock="host", time_source="time of the message before it"
 )
 _MESSAGE_HEAD = struct.Struct("<HIQQ")
 _MAX_WAITING_BYTES = 16 << 20  # of attachments before the first message, whose time they get
@@ -50,18 +52,33 @@ class McapSource(LogSource):
         return spans
 
     def _read(self, topics: TopicStreams) -> Iterator[SourceStream | SourceFrame]:
+        own = OwnStreams(self.channels, self.damage, topics.take_name)
         waiting: list[bytes] = []
         last_ns, announced = -1, False
         for record in self._records():
             if isinstance(record, LogMessage):
+                if last_ns < 0:
+                    self._hear(topics)
                 last_ns = record.log_ns
-                yield from topics.items(record)
+                yield from own.items(record) or topics.items(record)
             else:
                 waiting.append(record)
             if waiting and (last_ns >= 0 or sum(map(len, waiting)) > _MAX_WAITING_BYTES):
                 yield from _kept(waiting, last_ns, announced=announced)
                 announced = True
         yield from _kept(waiting, last_ns, announced=announced)
+
+    def _hear(self, topics: TopicStreams) -> None:
+        """Take what an export of ours said of the recording, before its first message."""
+        said = next((found for found in self.channels if found.topic == found.encoding == RECORDING), None)
+        if said is None:
+            return
+        try:
+            self.meta, clocks, by_log_time = recording_of(said.metadata)
+        except ValueError as error:
+            self.damage.add(f"the channel {RECORDING}: {error}")
+            return
+        topics.say(clocks, by_log_time=by_log_time and self._times is None)
 
     def _records(self) -> Iterator[LogMessage | bytes]:
         for path, size in zip(self._paths, self._sizes):

@@ -103,7 +103,7 @@ def open_rosbag2(
     path: str | Path,
     *,
     clocks: Mapping[str, str] | None = None,
-    times: str = "stamp",
+    times: str | None = None,
     scratch: str | Path | None = None,
 ) -> Rosbag2Source | McapSource:
     """The bag at `path`: what lies there decides how it is read, metadata.yaml only what that leaves open.

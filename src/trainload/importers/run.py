@@ -18,6 +18,7 @@ from trainload.formats.hyperframe_streams import is_compressed
 from trainload.importers.lateness import Lateness
 from trainload.importers.resume import Leftover
 from trainload.importers.source import Channel, Damage, Source, SourceFrame, SourceStream
+from trainload.importers.stream_names import WantedNames
 from trainload.importers.window import WindowChoice, choose_window
 from trainload.recording.writer import HyperframeWriter, WriteSummary, none_committed
 
@@ -69,7 +70,7 @@ def import_recording(
     meta: dict[str, Any] = {"import": {"format": kind}}
     committed = none_committed if leftover is None else leftover.stored
     with HyperframeWriter(out, window=choice.window_ns, meta=meta, overwrite=overwrite, committed=committed) as writer:
-        run = _Import(writer, source, codec, meta["import"], leftover)
+        run = _Import(writer, source, codec, meta, leftover)
         try:
             run.add_all(progress)
         except KeyboardInterrupt:
@@ -105,13 +106,15 @@ class _Import:
         self._leftover = leftover
         self._source = source
         self._codec = codec
-        self._meta = meta
+        self._all_meta = meta
+        self._meta: dict[str, Any] = meta["import"]
         self._ids: dict[str, int] = {}
         self._counts: dict[str, int] = {}
         self._envelopes: list[bytes] = []
         self._envelope_bytes = 0
         self._batches = 0
         self._newest_ns = 0
+        self._names = WantedNames()
         self.streams: dict[str, dict[str, Any]] = {}
         self.lateness = Lateness()
 
@@ -130,10 +133,12 @@ class _Import:
         """Declare a stream; what cannot be in the stream table goes into META."""
         self._declare(
             stream.name, kind=stream.kind, encoding=stream.encoding, dtype=stream.dtype, shape=stream.shape,
-            rate_hz=stream.rate_hz, clock=stream.clock, codec=self._codec_for(stream), packed=stream.packed,
-            calibration=stream.calibration, fields=stream.fields, layout=stream.layout,
+            rate_hz=stream.rate_hz, frame_duration=stream.frame_duration_ns, shuffle=stream.shuffle, clock=stream.clock,
+            codec=self._codec_for(stream), packed=stream.packed, calibration=stream.calibration, fields=stream.fields,
+            layout=stream.layout,
         )  # fmt: skip
         self._counts[stream.name] = 0
+        self._names.add(stream)
         self.streams[stream.name] = {
             "clock": stream.clock, "time_source": stream.time_source, "receive_source": stream.receive_source,
             "channel": stream.channel, "frames": 0,
@@ -146,8 +151,8 @@ class _Import:
             reason = f"{frame.stream}: the time {frame.timestamp_ns:,} ns does not fit"
             self._source.damage.add(reason, frames=1, size_bytes=len(frame.data))
             return
-        number = self._counts[frame.stream]
-        self._counts[frame.stream] = number + 1
+        number = self._counts[frame.stream] if frame.number < 0 else frame.number
+        self._counts[frame.stream] += 1
         stream_id = self._ids[frame.stream]
         self._append(frame, stream_id, number)
         self.lateness.add(frame)
@@ -168,11 +173,22 @@ class _Import:
             self._leftover.name(self._ids[name], name)
 
     def finish(self) -> None:
-        """Write the last envelopes and the facts of the import."""
+        """Write the last envelopes and all windows, give streams their last names, and note the facts of the import."""
         self._flush_envelopes()
         for name, count in self._counts.items():
             self.streams[name]["frames"] = count
+        self._writer.flush()  # names in its windows stay as they were, so that an import can be resumed
+        self._rename()
         self._write_meta()
+
+    def _rename(self) -> None:
+        """Of the streams of a topic, the one with the most frames gets its name."""
+        names: dict[str, str] = {}
+        for one, other in self._names.swaps(self._counts):
+            self._writer.swap_names(self._ids[one], self._ids[other])
+            self.streams[one], self.streams[other] = self.streams[other], self.streams[one]
+            names |= {one: other, other: one}
+        self._source.notes += self._names.notes(self._counts, names)
 
     def _codec_for(self, stream: SourceStream) -> str:
         return "none" if is_compressed(stream.encoding) else self._codec
@@ -198,9 +214,12 @@ class _Import:
 
     def _write_meta(self) -> None:
         self._meta["streams"] = self.streams
-        self._meta["channels"] = [_channel_facts(channel) for channel in self._source.channels]
+        known = self._meta.setdefault("channels", [])
+        known += [_channel_facts(channel) for channel in self._source.channels[len(known) :]]
         self._meta["unreadable"] = _damage_facts(self._source.damage)
         self._meta["notes"] = self._source.notes
+        for key, value in getattr(self._source, "meta", {}).items():
+            self._all_meta.setdefault(key, value)
 
 
 def _channel_facts(channel: Channel) -> dict[str, Any]:

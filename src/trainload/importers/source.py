@@ -24,9 +24,10 @@ class SourceStream:
 
     clock, time_source: what stamped the frames ("hardware" or "host") and where that time was found, in words.
     receive_source: where the receive time was found, "" for none. packed: frames are single samples of dtype, stored
-    many to a payload. channel: the log's channel that the stream came from (position in `Source.channels`). fields:
-    what the fields are, for values between two samples (formats/field_rules.py). layout: how payloads lie
-    that are no plain array (formats/layouts.py).
+    many to a payload. channel: the log's channel that the stream came from (position in `Source.channels`). topic: the
+    name that several streams want, of which the one with the most frames gets it; "" where only this one does. fields:
+    what the fields are, for values between two samples (formats/field_rules.py). layout: how payloads lie that are no
+    plain array (formats/layouts.py).
     """
 
     name: str
@@ -38,15 +39,18 @@ class SourceStream:
     time_source: str = ""
     receive_source: str = ""
     rate_hz: float | None = None
+    frame_duration_ns: int | None = None
+    shuffle: int = 0
     packed: bool = False
     calibration: Mapping[str, Any] = field(default_factory=dict)
     channel: int | None = None
     fields: FieldRules = field(default_factory=dict)
     layout: Layout | None = None
+    topic: str = ""
 
 
 class Wrapping(NamedTuple):
-    """What the log had around a payload; see formats/envelopes.py for the fields."""
+    """What the log had around a payload; see formats/envelopes.py for the fields. channel: of `Source.channels`."""
 
     log_ns: int
     publish_ns: int
@@ -54,12 +58,14 @@ class Wrapping(NamedTuple):
     join: int
     offset: int
     shell: bytes
+    channel: int = 0
 
 
 class SourceFrame(NamedTuple):
     """One frame. receive_ns, duration_ns: 0 where unknown. wrapping: None where the payload is all there was.
 
-    key_frame: False for a picture of a video that needs the pictures before it.
+    key_frame: False for a picture of a video that needs the pictures before it. number: the sensor's own number of the
+    frame, -1 where frames are counted as they come.
     """
 
     stream: str
@@ -69,6 +75,7 @@ class SourceFrame(NamedTuple):
     duration_ns: int = 0
     wrapping: Wrapping | None = None
     key_frame: bool = True
+    number: int = -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
-"""Messages of a log to streams and frames: a stream per topic and form, acquisition and receive time apart.
+"""Messages of a log to streams and frames: a stream per topic, type and form; acquisition and receive time apart.
 
 The stamp in the message is the acquisition time and taken for the hardware's; the log's own time is when the host
-received it. A message without a stamp has only the log's time, and its stream is host-stamped.
+received it. A message without a stamp has only the log's time, and its stream is host-stamped. Who published a message
+makes no stream of its own.
 """
 
 from __future__ import annotations
@@ -9,10 +10,14 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from trainload.codecs.compression import ZSTD_MAGIC, zstd_decompress
 from trainload.errors import UsageError
+from trainload.formats.envelopes import ENVELOPE_STREAM, RECORD_STREAM
+from trainload.formats.exported import LOG_TIME, LOG_TIME_FOR_ALL
+from trainload.importers.channel_numbers import identity
 from trainload.importers.forms import Form, Split, Splitter
 from trainload.importers.json_messages import json_splitter
 from trainload.importers.protobuf_messages import protobuf_splitter
@@ -26,6 +31,10 @@ TIMES = ("stamp", "log")
 MAX_MESSAGE_BYTES = 256 << 20  # stored or unpacked: what an import may hold in memory
 _MOST_REASONS = 20
 MAX_FORMS = 64  # of one topic; pictures that are cut out at ever new sizes are kept without a shape from there on
+
+
+_RESERVED = (ENVELOPE_STREAM, RECORD_STREAM)
+_OF_PUBLISHER = ("callerid", "latching")  # metadata that differs between the publishers of one topic
 
 
 class LogMessage(NamedTuple):
@@ -64,13 +73,17 @@ class TopicStreams:
         if times not in TIMES:
             raise UsageError(f"times come from the {' or the '.join(TIMES)}, not from {times!r}")
         self._by_stamp = times == "stamp"
+        self._unstamped = LOG_TIME if self._by_stamp else LOG_TIME_FOR_ALL
         self._damage = damage
         self._clocks = {name.strip("/"): clock for name, clock in (clocks or {}).items()}
         self._packed_messages = packed_messages
         self._splitters: dict[int, Splitter] = {}
+        self._groups: dict[int, int] = {}  # channel to the first one that differs from it in its publisher alone
+        self._group_of: dict[tuple[object, ...], int] = {}
         self._streams: dict[tuple[int, Form, bool], str] = {}
         self._forms: Counter[int] = Counter()
-        self._names: set[str] = set()
+        self._names = set(_RESERVED)
+        self._numbers: Counter[str] = Counter()  # the last one behind each name
         self._undecoded: Counter[tuple[int, str]] = Counter()
         self._kept_as_bytes: Counter[tuple[int, str]] = Counter()
 
@@ -80,30 +93,54 @@ class TopicStreams:
             message = self._unpacked(message)
         split = self._split(message)
         stamped = split.stamp_ns > 0 and self._by_stamp
-        key = (message.channel, split.form, stamped)
+        group = self._groups.get(message.channel)
+        if group is None:
+            group = self._group(message.channel)
+        key = (group, split.form, stamped)
         name = self._streams.get(key)
-        if name is None and self._forms[message.channel] >= MAX_FORMS:
-            key = (message.channel, _without_shape(split.form), stamped)
+        if name is None and self._forms[group] >= MAX_FORMS:
+            key = (group, _without_shape(split.form), stamped)
             name = self._streams.get(key)
         if name is None:
             stream = self._stream(key, split)
             name = self._streams[key] = stream.name
-            self._forms[message.channel] += 1
+            self._forms[group] += 1
             yield stream
-        wrapping = Wrapping(message.log_ns, message.publish_ns, message.sequence, split.join, split.offset, split.shell)
+        wrapping = Wrapping(
+            message.log_ns, message.publish_ns, message.sequence, split.join, split.offset, split.shell, message.channel
+        )
         time_ns = split.stamp_ns if stamped else message.log_ns
         alone = is_key_frame(split.form.encoding, split.data)
         yield SourceFrame(name, time_ns, split.data, message.log_ns, 0, wrapping, alone)
 
+    def say(self, clocks: Mapping[str, str], *, by_log_time: bool) -> None:
+        """What an export of ours says of the streams; the user's word on a clock goes before it."""
+        self._clocks = {**clocks, **self._clocks}
+        if by_log_time:
+            self._by_stamp, self._unstamped = False, LOG_TIME_FOR_ALL
+
     def notes(self) -> list[str]:
         """What the user should know of the messages that came, in sentences."""
+        publishers = Counter(self._groups.values())
         return [
             f"{count:,} messages of {self.channels[number].topic} are {kind}: kept as bytes, without stamps and arrays"
             for (number, kind), count in self._undecoded.items()
         ] + [
             f"{count:,} messages of {self.channels[number].topic} are kept as bytes, not as an array: {why}"
             for (number, why), count in self._kept_as_bytes.most_common(_MOST_REASONS)
+        ] + [
+            f"{self.channels[group].topic} has {count:,} publishers; their messages are in one stream"
+            for group, count in publishers.items()
+            if count > 1
         ]
+
+    def _group(self, number: int) -> int:
+        """The first channel that differs from this one in its publisher alone."""
+        channel = self.channels[number]
+        metadata = {key: value for key, value in channel.metadata.items() if key not in _OF_PUBLISHER}
+        same = identity(replace(channel, metadata=metadata))
+        group = self._groups[number] = self._group_of.setdefault(same, number)
+        return group
 
     def _unpacked(self, message: LogMessage) -> LogMessage:
         """The message in a Zstandard frame; one that is none, or that does not unpack, as it is."""
@@ -135,18 +172,24 @@ class TopicStreams:
     def _stream(self, key: tuple[int, Form, bool], split: Split) -> SourceStream:
         channel, (number, form, stamped) = self.channels[key[0]], key
         plain = channel.topic.strip("/") or "topic"
-        name, count = plain, 1
-        while name in self._names:
-            count += 1
-            name = f"{plain}#{count}"
-        self._names.add(name)
+        name = self.take_name(plain)
+        may_be_plain = plain not in _RESERVED and self._forms[number] < MAX_FORMS  # the last one is of mixed forms
         clock = self._clocks.get(name, self._clocks.get(plain, "hardware" if stamped else "host"))
         return SourceStream(
             name, form.kind, form.encoding, form.dtype, form.shape, clock=clock,
-            time_source="stamp in the message" if stamped else "log time", receive_source="log time",
+            time_source="stamp in the message" if stamped else self._unstamped, receive_source="log time",
             calibration={"frame_id": split.frame_id} if split.frame_id else {}, channel=number,
-            fields=dict(form.fields), layout=form.layout,
+            topic=plain if may_be_plain else "", fields=dict(form.fields), layout=form.layout,
         )  # fmt: skip
+
+    def take_name(self, plain: str) -> str:
+        """`plain`, or where it is taken with the next free number behind it."""
+        name = plain
+        while name in self._names:
+            self._numbers[plain] += 1
+            name = f"{plain}#{self._numbers[plain] + 1}"
+        self._names.add(name)
+        return name
 
 
 def _without_shape(form: Form) -> Form:

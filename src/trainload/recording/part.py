@@ -123,6 +123,11 @@ class Part:
         self._streams = {stream.id: stream for stream in streams}
         self._streams_changed = True
 
+    def add_stream(self, stream: StreamInfo) -> None:
+        """One more stream in the table, from the next window on."""
+        self._streams[stream.id] = stream
+        self._streams_changed = True
+
     def set_drops(self, drops: list[sections.Drop]) -> None:
         """The counts of dropped frames up to now; stored with the next window and at the end."""
         if drops != self._drops:

@@ -145,6 +145,14 @@ class StreamSet:
         self._all.append(stream)
         return stream
 
+    def swap_names(self, one: int, other: int) -> None:
+        """Exchange the names of two streams."""
+        streams = self._all[one], self._all[other]
+        names = [stream.info.name for stream in reversed(streams)]
+        for stream, name in zip(streams, names):
+            stream.info = replace(stream.info, name=name)
+            self._by_key[name] = stream
+
     def _set_codec(self, stream: OpenStream, codec: str) -> None:
         found = codec_by_name(codec)
         info = stream.info

@@ -109,8 +109,14 @@ class HyperframeWriter:
         """
         self._check_open()
         stream = self._streams.add(name, **options)
-        self.part.set_streams(self._streams.infos)
+        self.part.add_stream(stream.info)
         return stream.info.id
+
+    def swap_names(self, one: int, other: int) -> None:
+        """Exchange the names of two streams, in the table at the end of the file; records keep what they said."""
+        self._check_open()
+        self._streams.swap_names(one, other)
+        self.part.set_streams(self._streams.infos)
 
     def append(
         self,
