@@ -84,6 +84,24 @@ def test_an_epoch_set_after_iter_counts_until_the_first_batch(make, epoch):
     assert read(loader) == loader.epoch_ids(7).tolist()
 
 
+def test_a_set_epoch_that_names_the_epoch_at_work_leaves_its_state(make):
+    """Lightning says so after its first batch where it asks one batch ahead."""
+    loader = make()
+    loader.set_epoch(2)
+    iterator = iter(loader)
+    next(iterator)
+    loader.set_epoch(2)
+    next(iterator)
+    assert (loader.state_dict()["epoch"], loader.state_dict()["position"]) == (2, 2 * BATCH)
+    assert read(iterator) == loader.epoch_ids(2)[2 * BATCH :].tolist()
+    assert loader.state_dict()["epoch"] == 2  # what the next pass is over
+    assert read(loader) == loader.epoch_ids(2).tolist()
+    next(iter(loader))
+    loader.set_epoch(3)  # nothing is at work there any more
+    assert loader.state_dict()["position"] == 0
+    assert read(loader) == loader.epoch_ids(3).tolist()
+
+
 def test_a_state_loaded_after_iter_counts_until_the_first_batch(make):
     loader, other = make(), make(seed=9)
     loader.set_epoch(2)

@@ -130,6 +130,29 @@ def test_a_run_counted_in_steps_goes_on_at_the_sample(make, tmp_path):
     assert first.trained + second.trained == epochs(loader, range(3))
 
 
+class Endless:
+    """An iterable without a length."""
+
+    def __iter__(self) -> Any:
+        while True:
+            yield torch.zeros(1)
+
+
+def test_beside_an_iterable_without_length_the_state_is_one_batch_ahead(make, tmp_path):
+    """Lightning asks one batch ahead then (docs/loading.md): late, but of the right epoch and never at 0."""
+    loader, positions = make(), []
+
+    class Pair(Witness):
+        def training_step(self, batch: Any, index: int) -> Any:
+            positions.append(loader.state_dict()["position"])
+            return super().training_step(batch["ours"], index)
+
+    model = Pair()
+    trainer_of(tmp_path, max_steps=3).fit(model, {"ours": loader, "theirs": Endless()})
+    assert model.trained == loader.epoch_ids(0)[: 3 * BATCH].tolist()
+    assert positions == [2 * BATCH, 3 * BATCH, 4 * BATCH]
+
+
 def test_the_example_trains(tmp_path, monkeypatch, capsys):
     train = write_folder(tmp_path / "train", jpegs(64), sorted(n % 3 for n in range(64)))
     val = write_folder(tmp_path / "val", jpegs(9), sorted(n % 3 for n in range(9)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass
 
 from trainload.errors import UsageError
@@ -29,7 +30,7 @@ class Progress:
 
     def __init__(self) -> None:
         self.next = self._here = (0, 0)
-        self._newest: Pass | None = None
+        self._newest: weakref.ref[Pass] | None = None  # gone when its iterator is
 
     @property
     def epoch(self) -> int:
@@ -40,10 +41,16 @@ class Progress:
         return self._here[1]
 
     def set_epoch(self, epoch: int) -> None:
-        """Let the next pass start at this epoch; where it would anyway (say, in the middle), nothing changes."""
+        """Let the next pass start at this epoch; where it would anyway (say, in the middle), nothing changes.
+
+        A pass that is at work in this very epoch stays what `state_dict` speaks of.
+        """
         if not 0 <= epoch < EPOCHS:
             raise UsageError(f"epoch {epoch} is not in 0 .. 2^32 - 1")
-        if epoch != self.next[0]:
+        newest = None if self._newest is None else self._newest()
+        if newest is not None and newest.epoch == epoch:
+            self.next = (int(epoch), 0)
+        elif epoch != self.next[0]:
             self.go_to(int(epoch), 0)
 
     def go_to(self, epoch: int, position: int) -> None:
@@ -61,13 +68,19 @@ class Progress:
         """A pass hands out its first batch (or ends without any): only now its epoch is used up."""
         self._here = (start.epoch, start.position)
         self.next = (start.epoch + 1, 0)
-        self._newest = Pass(self, start.epoch)
-        return self._newest
+        one = Pass(self, start.epoch)
+        self._newest = weakref.ref(one)
+        return one
 
-    def reached(self, one: Pass, epoch: int, position: int) -> None:
-        """A pass tells where it is; only the newest one counts."""
-        if one is self._newest:
-            self._here = (epoch, position)
+    def reached(self, one: Pass, position: int | None) -> None:
+        """A pass tells where it is, None at its end; only the newest one counts."""
+        if self._newest is None or one is not self._newest():
+            return
+        if position is None:
+            self._newest = None
+            self._here = self.next
+        else:
+            self._here = (one.epoch, position)
 
     def __getstate__(self) -> dict[str, object]:
         """A copy goes on where this is, as a loaded state does."""
@@ -83,8 +96,8 @@ class Pass:
 
     def delivered(self, position: int) -> None:
         """A batch was handed out; after it the ranks have consumed `position` samples."""
-        self._progress.reached(self, self.epoch, position)
+        self._progress.reached(self, position)
 
     def finished(self) -> None:
         """The last batch was handed out, and another was asked for."""
-        self._progress.reached(self, self.epoch + 1, 0)
+        self._progress.reached(self, None)
