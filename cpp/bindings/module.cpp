@@ -12,6 +12,9 @@ void bind_shuffle(nb::module_& module);
 
 NB_MODULE(_core, module) {
     module.doc() = "JPEG region decode, resample, normalise; byte shuffle: no I/O, no threads, no Python objects held.";
+#ifdef NDEBUG  // a worker may end with its data set alive (a daemon thread, torch's worker loop): no fault of anyone's
+    nb::set_leak_warnings(false);
+#endif
     bind_decode(module);
     bind_philox(module);
     bind_pipeline(module);

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, Task, TextColumn, TimeRemainingColumn
@@ -58,7 +58,7 @@ class Check(StrEnum):
 class _ClassesFrom(TyperCommand):
     """Takes `--classes from FILE` as `--classes FILE`."""
 
-    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         for n in range(len(args) - 2):
             if args[n : n + 2] == ["--classes", "from"]:
                 return super().parse_args(ctx, [*args[: n + 1], *args[n + 2 :]])

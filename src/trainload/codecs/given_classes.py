@@ -40,7 +40,7 @@ def class_list_of(given: GivenClasses) -> ClassList:
     """
     if isinstance(given, str | os.PathLike):
         return _of_path(os.fspath(given))
-    if not hasattr(given, "class_names"):
+    if isinstance(given, Sequence):
         return ClassList.of_names(list(given), "classes=")
     if not given.class_names:
         raise _nameless(str(getattr(given, "path", given)))

@@ -80,7 +80,7 @@ def find_sets(paths: Sequence[str]) -> list[list[str]]:
 
 
 def _volume_of_several(path: str) -> tuple[DtsHeader, str] | None:
-    """Header and UUID of a volume; None for a set in one file, a recording, and what its own check will find damaged."""
+    """Header and UUID of a volume; None for a set in one file, a recording, and what its check will find damaged."""
     with FileSource(path) as source:
         try:
             header = read_header(source)
