@@ -23,7 +23,9 @@ from trainload.codecs.compression import zstd_compress
 from trainload.errors import FormatError, UsageError
 from trainload.exporters.folder import class_folders, extract, is_safe
 from trainload.formats import dts
+from trainload.formats.picture_kinds import PICTURE_ENDINGS
 from trainload.packing.arrays import pack_arrays
+from trainload.packing.sources import open_source
 from trainload.reading.dts import DtsReader
 from trainload.reading.folder import FolderReader
 from trainload.reading.verify import verify
@@ -48,7 +50,7 @@ def test_labels_follow_the_folder_names_and_samples_the_file_names(tmp_path: Pat
         "a/3.png": b"a3",
         "b/sub/1.jpg": b"b1",
         "a/notes.txt": b"",
-        "c/x.gif": b"",
+        "c/x.heic": b"",
         "top.jpg": b"",
     }
     with tl.open(fill(tmp_path, files)) as ds:
@@ -285,3 +287,14 @@ def test_exit_codes_are_0_good_1_bad_data_2_usage_3_system(
     with pytest.raises(SystemExit) as caught:
         main()
     assert (caught.value.code or 0) == code
+
+
+def test_a_folder_has_the_pictures_and_the_ids_that_pack_takes_from_it(tmp_path: Path) -> None:
+    files = {f"{'ab'[n % 2]}/{n:02}{ending}": b"x" for n, ending in enumerate(PICTURE_ENDINGS)}
+    files |= {f"{'ba'[n % 2]}/{n:02}{ending.upper()}": b"y" for n, ending in enumerate(PICTURE_ENDINGS)}
+    fill(tmp_path, files | {"a/notes.txt": b"", "b/x.heic": b""})
+    table = open_source(tmp_path)[""]
+    with tl.open(tmp_path) as ds:
+        assert isinstance(ds, FolderReader) and len(ds) == 2 * len(PICTURE_ENDINGS)
+        assert [ds.source(i) for i in range(len(ds))] == [table.name(n) for n in range(len(table))]
+        assert ds.labels.tolist() == table.labels.tolist()

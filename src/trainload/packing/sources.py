@@ -20,13 +20,11 @@ from trainload.errors import UsageError
 from trainload.formats import left_out as reasons
 from trainload.formats.class_list import ClassList, some
 from trainload.formats.left_out import LeftOut, lines_of
+from trainload.formats.picture_kinds import PICTURE_ENDINGS, REFERENCE_ENDINGS
 from trainload.formats.picture_rows import PictureRows, empty_classes
 from trainload.packing.source_files import Files, FolderFiles, Locator, TarFiles
 from trainload.packing.tar_rows import TarRows
 from trainload.storage.class_folders import ClassFolders
-
-PICTURE_ENDINGS = (".jpeg", ".jpg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm")
-REFERENCE_ENDINGS = (".jpeg",)  # the genuine exporter looks at nothing else
 
 
 class Names:

@@ -14,14 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 from trainload.codecs.given_classes import GivenClasses, class_list_of
 from trainload.errors import UsageError
 from trainload.formats.left_out import lines_of
+from trainload.formats.picture_kinds import PICTURE_ENDINGS
 from trainload.reading.sample import Sample
 from trainload.storage.class_folders import ClassFolders
 
-PICTURE_SUFFIXES = (".jpeg", ".jpg", ".png")
-
 
 class FolderReader:
-    """The pictures below each class folder: .jpeg, .jpg and .png in any case, in the order of docs/spec/dts.md.
+    """The pictures below each class folder, the same ones that `trainload pack images` takes, in its order.
 
     len(ds) samples; ds[i] reads one file. Every folder is a class, hidden ones aside; labels follow the sorted folder
     names or `classes`, samples the sorted file names and, where those are equal, label and path. Links are followed.
@@ -30,6 +29,7 @@ class FolderReader:
     classes: as for `trainload.open`. classes_as_is: folders with the names of splits are classes.
     Raises UsageError where there is no picture, where splits stand in the place of classes and for a class that is not
     in `classes`, OSError for a folder that may not be read.
+    Pictures are known by their names' endings (formats/picture_kinds.py), in any case.
     """
 
     level = None
@@ -44,11 +44,11 @@ class FolderReader:
                 f"{self.path} holds the folders of several splits: open {self.path}/{splits[0]}; where these are names "
                 "of classes, say so by classes_as_is=True"
             )
-        found = top.walk(PICTURE_SUFFIXES, with_sizes=False).ordered(top.folders, top.given)
+        found = top.walk(PICTURE_ENDINGS, with_sizes=False).ordered(top.folders, top.given)
         self.left_out = top.left_out
         if not found.names:
             told = f" (left out: {'; '.join(lines_of(self.left_out.facts()))})" if self.left_out else ""
-            raise UsageError(f"no class folder with pictures ({', '.join(PICTURE_SUFFIXES)}) in {self.path}{told}")
+            raise UsageError(f"no class folder with pictures ({', '.join(PICTURE_ENDINGS)}) in {self.path}{told}")
         self.class_names = found.class_names
         self.paths = [f"{self.path}{os.sep}{os.fsdecode(name)}" for name in found.names]
         self.labels: NDArray[np.int32] = found.labels
