@@ -1,20 +1,21 @@
 """Encoded pictures become training pixels: one `PictureDecoder` per loader, shared by its threads.
 
-What the core does not decode (CMYK, PNG, 12 or 16 bits, lossless) takes the slow path: Pillow's convert("RGB"), then
-the same operations with the same random numbers. This file moves arrays; it knows no operation and no JPEG.
+What the core does not decode (CMYK, PNG and other formats, 12 or 16 bits, lossless) takes the slow path: Pillow decodes
+it whole, then the same operations run with the same random numbers. So do pictures that are to be turned. This file
+moves arrays; it knows no operation.
 """
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from trainload import _core
+from trainload.codecs.orientation import jpeg_orientation, orientation_of, upright
+from trainload.codecs.pillow import eight_bit, open_picture
 from trainload.errors import UsageError
 from trainload.imaging.split import Out, split_ops
 
@@ -23,7 +24,7 @@ GOOD, OTHER_DECODER, CORRUPT = 0, 1, 2
 _OUTS = ("uint8", "float32", "float16")
 _LAYOUTS = ("NHWC", "NCHW", "NHWC4")
 _DCT_SCALES = ("off", "auto")
-_FORMATS = ("JPEG", "PNG")  # of the slow path: what a set of pictures may hold
+_ORIENTATIONS = ("stored", "exif")
 
 
 class PictureDecoder:
@@ -33,7 +34,8 @@ class PictureDecoder:
     Normalize and "uint8" without. layout: None is NCHW for floats and NHWC for uint8. array_shape: (h, w, channels) of
     pictures that come as arrays (MNIST, CIFAR), which then need no crop; one channel stays one. entry_point_bytes: the
     most memory for the places inside of JPEGs where decoding may begin, by sample id: from the second time on, a
-    picture's crop costs up to a quarter less. 0: none are kept.
+    picture's crop costs up to a quarter less. 0: none are kept. orientation: "exif" turns pictures upright before the
+    operations where their EXIF says how, "stored" leaves them as they are stored.
 
     shape, dtype: of one picture of a batch. Raises UsageError for what cannot be.
     """
@@ -47,6 +49,7 @@ class PictureDecoder:
         dct_scale: str = "off",
         array_shape: tuple[int, int, int] | None = None,
         entry_point_bytes: int = 0,
+        orientation: str = "stored",
     ) -> None:
         split = split_ops(ops)
         out = out or ("float32" if split.normalize else "uint8")
@@ -54,6 +57,8 @@ class PictureDecoder:
         _check_choice("out", out, _OUTS)
         _check_choice("layout", layout, _LAYOUTS)
         _check_choice("dct_scale", dct_scale, _DCT_SCALES)
+        check_orientation(orientation)
+        self._turns = orientation == "exif"
         if split.normalize and out == "uint8":
             raise UsageError("Normalize makes floats: leave it out, or give out='float32' or 'float16'")
         size = split.output_size() or (array_shape[:2] if array_shape else None)
@@ -100,15 +105,24 @@ class PictureDecoder:
         Returns the reason of every corrupt one, by its position. The GIL is free but for the slow path.
         """
         points = self._entry_points
-        self._pipeline.run(scratch, arena, offsets, sizes, ids, seed, epoch, images, codes, points, draws)
+
+        def encoded_of(i: int) -> memoryview:
+            return arena.data[int(offsets[i]) : int(offsets[i]) + int(sizes[i])]
+
+        for_core = sizes
+        turned = [i for i in range(len(sizes)) if jpeg_orientation(encoded_of(i)) > 1] if self._turns else []
+        if turned:
+            for_core = sizes.copy()
+            for_core[turned] = 0
+        self._pipeline.run(scratch, arena, offsets, for_core, ids, seed, epoch, images, codes, points, draws)
         reasons = dict(scratch.messages)
+        codes[turned] = OTHER_DECODER
         for i in np.flatnonzero(codes == OTHER_DECODER).tolist():
-            encoded = arena.data[int(offsets[i]) : int(offsets[i]) + int(sizes[i])]
             draw = None if draws is None else draws[i : i + 1]
-            reason = self._run_slowly(scratch, encoded, ids[i : i + 1], seed, epoch, images[i : i + 1], draw)
+            reason = self._run_slowly(scratch, encoded_of(i), ids[i : i + 1], seed, epoch, images[i : i + 1], draw)
             codes[i] = GOOD if reason is None else CORRUPT
             if reason is None:
-                del reasons[i]
+                reasons.pop(i, None)
             else:
                 reasons[i] = reason
         return reasons
@@ -151,19 +165,44 @@ class PictureDecoder:
         images: NDArray[Any],
         draw: NDArray[np.uint32] | None,
     ) -> str | None:
-        """One picture by way of Pillow; returns why it cannot be had, or None."""
+        """One picture, decoded whole and turned first; returns why it cannot be had, or None."""
         try:
-            pixels = decode_by_pillow(encoded)
+            pixels = _decode_upright(encoded) if self._turns else decode_by_pillow(encoded)
             self._pipeline.run_pixels(scratch, pixels[None], np.zeros(1, np.uint64), ids, seed, epoch, images, draw)
-        except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-            return str(error) or type(error).__name__
+        except ValueError as error:
+            return str(error)
         return None
 
 
-def decode_by_pillow(encoded: bytes | memoryview) -> NDArray[np.uint8]:
-    """The picture as Pillow's convert("RGB") has it: uint8[h, w, 3]. Raises what Pillow raises."""
-    with Image.open(io.BytesIO(encoded), formats=_FORMATS) as picture:
-        return np.array(picture.convert("RGB"))
+def decode_by_pillow(encoded: bytes | memoryview, *, turn: bool = False) -> NDArray[np.uint8]:
+    """The picture in 8-bit RGB (codecs.pillow.eight_bit): uint8[h, w, 3]. turn: upright, as its EXIF says.
+
+    Raises ValueError with the reason for one that Pillow cannot decode.
+    """
+    try:
+        with open_picture(encoded) as picture:
+            pixels = np.array(eight_bit(picture).convert("RGB"))
+            return upright(pixels, orientation_of(picture)) if turn else pixels
+    except MemoryError:
+        raise
+    except Exception as error:  # Pillow's plugins raise what their parsers happen to raise
+        raise ValueError(str(error) or type(error).__name__) from error
+
+
+def _decode_upright(encoded: memoryview) -> NDArray[np.uint8]:
+    """The picture as it is to be looked at: by the core where it can, else by Pillow."""
+    orientation = jpeg_orientation(encoded)
+    if orientation > 1:
+        try:
+            return upright(_core.decode_jpeg(np.frombuffer(encoded, np.uint8)), orientation)
+        except ValueError:
+            pass  # CMYK, 12 bits or damage: Pillow decides which it is
+    return decode_by_pillow(encoded, turn=True)
+
+
+def check_orientation(value: str) -> None:
+    """Raise UsageError for what is no way to take EXIF orientation."""
+    _check_choice("orientation", value, _ORIENTATIONS)
 
 
 def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:

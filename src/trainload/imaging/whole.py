@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import UnidentifiedImageError
 
 from trainload import _core
 from trainload.imaging.decode import decode_by_pillow
 
 
 def decode_whole(encoded: memoryview) -> NDArray[np.uint8]:
-    """The picture as Pillow's convert("RGB") has it: uint8 [h, w, 3]; by the core where it can, else by Pillow.
+    """The picture in 8-bit RGB, as the loader has it: uint8 [h, w, 3]; by the core where it can, else by Pillow.
 
-    Raises ValueError, OSError or SyntaxError with the reason for a picture that neither decodes whole.
+    Raises ValueError with the reason for a picture that neither decodes whole.
     """
     try:
         return _core.decode_jpeg(np.frombuffer(encoded, np.uint8))
-    except ValueError as error:
-        reason = str(error)
-    try:
+    except ValueError:
         return decode_by_pillow(encoded)
-    except UnidentifiedImageError:
-        raise ValueError(f"neither JPEG nor PNG ({reason})") from None

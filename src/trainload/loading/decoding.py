@@ -40,7 +40,7 @@ class SampleDecoder:
     """Decodes slices of batches for all threads and finishes batches. Holds the set and the operations, no loader.
 
     picture_shape, dtype: of one picture of a batch. scratch_bytes: what one thread needs at most. gathers: a batch is
-    one gather from pixels in memory, but for batch operations. entry_point_bytes: as for PictureDecoder.
+    one gather from pixels in memory, but for batch operations. entry_point_bytes, orientation: as for PictureDecoder.
     Raises UsageError for operations that cannot be.
     """
 
@@ -57,6 +57,7 @@ class SampleDecoder:
         with_ids: bool,
         stats: LoaderStats,
         entry_point_bytes: int = 0,
+        orientation: str = "stored",
     ) -> None:
         self._samples = samples
         self._replace = replace
@@ -67,8 +68,9 @@ class SampleDecoder:
         self._batch_ops = split.batch
         shape = None if samples.pixels is None else samples.pixels.shape[1:]
         self._pictures = PictureDecoder(
-            ops, out=out, layout=layout, dct_scale=dct_scale, array_shape=shape, entry_point_bytes=entry_point_bytes
-        )
+            ops, out=out, layout=layout, dct_scale=dct_scale, array_shape=shape, entry_point_bytes=entry_point_bytes,
+            orientation=orientation,
+        )  # fmt: skip
         self.entry_point_bytes = entry_point_bytes
         self.picture_shape = self._pictures.shape
         self.dtype = self._pictures.dtype

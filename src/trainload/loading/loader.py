@@ -58,6 +58,8 @@ class ImageLoader:
     verify: "blocks" checks each block's CRC-32 as it arrives, each picture's own where a block is read in part (the
     genuine exporter's files carry neither); "none" does not.
     dct_scale: "auto" decodes at 1/2 or 1/4 size where the crop is that much larger than the output, "off" never.
+    orientation: "exif" turns pictures upright as their EXIF says (level 0, folders; levels 1 to 3 carry no EXIF),
+    "stored" takes them as they are stored, as torchvision does.
     indices: ids, or a bool per sample; weights: draw with replacement, one number per chosen sample.
     out: "uint8", "float32", "float16"; left out: "float32" with Normalize, else "uint8". layout: "NHWC", "NCHW" or
     "NHWC4"; left out: "NCHW" for floats, else "NHWC".
@@ -84,6 +86,7 @@ class ImageLoader:
         on_error: str = "raise",
         verify: str = "blocks",
         dct_scale: str = "off",
+        orientation: str = "stored",
         indices: ArrayLike | None = None,
         weights: ArrayLike | None = None,
         out: str | None = None,
@@ -100,7 +103,7 @@ class ImageLoader:
         self._cut = RankCut(Ranks(rank, world_size), batch_size, cast(Last, last), len(self._selection))
         self._decoder = SampleDecoder(
             self._set, ops, out=out, layout=layout, dct_scale=dct_scale, replace=on_error == "replace",
-            verify=verify == "blocks", with_ids=with_ids, stats=self.stats,
+            verify=verify == "blocks", with_ids=with_ids, stats=self.stats, orientation=orientation,
             entry_point_bytes=entry_point_budget(
                 self._set, self._selection.ids, memory_limit().size_bytes // processes_on_this_machine()
             ),

@@ -62,7 +62,7 @@ def pack_images(
     if level not in (0, 1, 2, 3):
         raise UsageError(f"there are levels 0 to 3, not {level}")
     if level == 0 and exif == "apply":
-        raise UsageError("level 0 keeps the source bytes, so EXIF orientation can only be ignored")
+        raise UsageError("level 0 keeps the source bytes, EXIF included: give the loader orientation='exif' instead")
     if min_blocks is not None and (not reference or min_blocks < 1):
         raise UsageError("a number of blocks to open with belongs to the reference arrangement, and is at least 1")
     if reference and (volumes != 1 or exif != "ignore"):

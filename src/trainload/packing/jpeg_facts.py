@@ -1,4 +1,4 @@
-"""What the markers of a JPEG say, read without decoding: size, depth, coding, sampling, EXIF, a proper end."""
+"""What the markers of a JPEG say, read without decoding: size, depth, coding, sampling, a proper end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import dataclass
 SOI = b"\xff\xd8"
 EOI = b"\xff\xd9"
 SOS = 0xDA
-APP1 = 0xE1
 _BARE = {0x01, *range(0xD0, 0xD8)}  # markers without a length: TEM, RSTn
 _FRAMES = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}  # SOFn, without DHT, JPG, DAC
 _PLAIN_FRAMES = (0xC0, 0xC1, 0xC2)  # baseline, extended sequential, progressive Huffman
@@ -19,7 +18,7 @@ _FRAME = struct.Struct(">BHHB")  # precision, height, width, components
 class JpegFacts:
     """Facts of the first frame. sampling: (horizontal, vertical) per component. frame_marker: 0xC0 + n of SOFn.
 
-    has_exif: an EXIF segment stands before the first scan. has_end: an EOI stands somewhere after that scan began.
+    has_end: an EOI stands somewhere after that scan began.
     """
 
     width: int
@@ -27,7 +26,6 @@ class JpegFacts:
     precision: int
     sampling: tuple[tuple[int, int], ...]
     frame_marker: int
-    has_exif: bool
     has_end: bool
 
     @property
@@ -50,7 +48,6 @@ def jpeg_facts(data: bytes) -> JpegFacts | None:
     if not data.startswith(SOI):
         return None
     frame: tuple[int, int, int, int, tuple[tuple[int, int], ...]] | None = None
-    has_exif = False
     at = 2
     while (at := data.find(b"\xff", at)) >= 0 and at + 4 <= len(data):
         marker = data[at + 1]
@@ -68,8 +65,6 @@ def jpeg_facts(data: bytes) -> JpegFacts | None:
                 (table[n + 1] >> 4, table[n + 1] & 15) for n in range(0, min(3 * count, len(table) - 1), 3)
             )
             frame = (width, height, precision, marker, sampling)
-        elif marker == APP1 and data.startswith(b"Exif\0", body):
-            has_exif = True
         elif marker == SOS:
             break
         at = max(end, at + 2)
@@ -78,4 +73,4 @@ def jpeg_facts(data: bytes) -> JpegFacts | None:
     if frame is None:
         return None
     width, height, precision, marker, sampling = frame
-    return JpegFacts(width, height, precision, sampling, marker, has_exif, data.rfind(EOI) >= at)
+    return JpegFacts(width, height, precision, sampling, marker, data.rfind(EOI) >= at)

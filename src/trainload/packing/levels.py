@@ -8,22 +8,14 @@ from __future__ import annotations
 import io
 import warnings
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-from PIL import (
-    BmpImagePlugin,
-    GifImagePlugin,
-    Image,
-    ImageOps,
-    JpegImagePlugin,
-    PngImagePlugin,
-    PpmImagePlugin,
-    TiffImagePlugin,
-    UnidentifiedImageError,
-    WebPImagePlugin,
-)
+import numpy as np
+from PIL import Image, UnidentifiedImageError
 
-from trainload.packing.jpeg_facts import JpegFacts, jpeg_facts
+from trainload.codecs.orientation import ORIENTATION_TAG, jpeg_orientation, orientation_of, upright
+from trainload.codecs.pillow import eight_bit, open_picture, unfit_mode
+from trainload.packing.jpeg_facts import SOI, JpegFacts, jpeg_facts
 from trainload.packing.kinds import Kind, RefusedPictureError
 
 SHORT, LONG = 400, 600
@@ -32,14 +24,6 @@ QUALITY = {1: 90, 2: 90, 3: 80}
 FIT_QUALITIES = (95, 90, 85, 75)  # tried in turn on a picture that is larger than a block; then it is halved in size
 MAX_SOURCE_BYTES = 512 << 20
 MAX_SOURCE_PIXELS = 178_956_970  # where Pillow itself speaks of a decompression bomb
-ORIENTATION_TAG = 0x0112
-FORMATS = tuple(  # the only ones of Pillow's that are tried: others may start programs
-    str(kind.format) for kind in (
-        JpegImagePlugin.JpegImageFile, PngImagePlugin.PngImageFile, WebPImagePlugin.WebPImageFile,
-        BmpImagePlugin.BmpImageFile, GifImagePlugin.GifImageFile, TiffImagePlugin.TiffImageFile,
-        PpmImagePlugin.PpmImageFile,
-    )
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +75,7 @@ def _kept(data: bytes, facts: JpegFacts | None, options: LevelOptions) -> Sample
         size = (facts.width, facts.height) if facts else (0, 0)
         return Sample(data, *size, _kinds(data, facts, None))
     image = _open(data, facts)
+    _require_fit_mode(data, facts, image)
     if options.decode or facts is None or not (facts.has_end and facts.is_plain):
         _load(image, facts)
     return Sample(data, *image.size, _kinds(data, facts, image))
@@ -101,13 +86,14 @@ def _kept(data: bytes, facts: JpegFacts | None, options: LevelOptions) -> Sample
 
 def _encoded(data: bytes, facts: JpegFacts | None, options: LevelOptions) -> Sample:
     image = _open(data, facts)
+    if not options.reference:
+        _require_fit_mode(data, facts, image)
     kinds = _kinds(data, facts, image)
     _load(image, facts)
     try:
-        if options.exif == "apply" and kinds & Kind.ORIENTED:
-            image = ImageOps.exif_transpose(image)
         if not options.reference:
-            image = _plain_mode(image)
+            orientation = _orientation(data, image) if options.exif == "apply" else 1
+            image = _turned(eight_bit(image), orientation)
         image = _resized(image, options.level)
         if image.mode in ("RGBA", "LA", "P"):
             image = image.convert("RGB")
@@ -133,37 +119,40 @@ def _resized(image: Image.Image, level: int) -> Image.Image:
     return image.crop((left, top, left + final[0], top + final[1]))
 
 
-def _plain_mode(image: Image.Image) -> Image.Image:
-    """RGB and gray as they are; 16 bits scaled to 8; everything else to RGB as Pillow converts it."""
-    if image.mode in ("RGB", "L"):
-        return image
-    if image.mode.startswith("I;16"):
-        return image.convert("I").point(lambda value: value * (1 / 256)).convert("L")
-    if image.mode in ("1", "I", "F"):
-        return image.convert("L")
-    return image.convert("RGB")
+def _turned(image: Image.Image, orientation: int) -> Image.Image:
+    return image if orientation == 1 else Image.fromarray(upright(np.asarray(image), orientation))
 
 
-def _jpeg(image: Image.Image, quality: int, *, restarts: bool) -> bytes:
+def _require_fit_mode(data: bytes, facts: JpegFacts | None, image: Image.Image) -> None:
+    if reason := unfit_mode(image):
+        raise RefusedPictureError(Kind(_kinds(data, facts, image)) | Kind.DEEP, reason)
+
+
+def _jpeg(image: Image.Image, quality: int, *, restarts: bool, orientation: int = 1) -> bytes:
     out = io.BytesIO()
-    if restarts:
-        image.save(out, "JPEG", quality=quality, restart_marker_rows=1)
-    else:
-        image.save(out, "JPEG", quality=quality)
+    options: dict[str, Any] = {"restart_marker_rows": 1} if restarts else {}
+    if orientation > 1:
+        options["exif"] = Image.Exif()
+        options["exif"][ORIENTATION_TAG] = orientation
+    image.save(out, "JPEG", quality=quality, **options)
     return out.getvalue()
 
 
 def _fitted(sample: Sample, options: LevelOptions) -> Sample:
-    """The same picture as a JPEG of at most `capacity` bytes: lower quality first, then half the size, repeatedly."""
+    """The same picture as a JPEG of at most `capacity` bytes: lower quality first, then half the size, repeatedly.
+
+    It says of its orientation what the picture said.
+    """
     if options.oversize == "refuse" or options.reference:
         reason = f"{len(sample.data):,} bytes are more than the {options.capacity:,} of a block"
         raise RefusedPictureError(Kind.OVERSIZE, reason)
     image = _open(sample.data, None)
     _load(image, None)
-    image = _plain_mode(image)
+    orientation = _orientation(sample.data, image)
+    image = eight_bit(image)
     while True:
         for quality in FIT_QUALITIES:
-            data = _jpeg(image, quality, restarts=True)
+            data = _jpeg(image, quality, restarts=True, orientation=orientation)
             if len(data) <= options.capacity:
                 return Sample(data, *image.size, sample.kinds | Kind.OVERSIZE)
         image = image.reduce(2)
@@ -177,11 +166,11 @@ def _open(data: bytes, facts: JpegFacts | None) -> Image.Image:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            image = Image.open(io.BytesIO(data), formats=FORMATS)
+            image = open_picture(data)
     except Image.DecompressionBombError as error:
         raise RefusedPictureError(Kind.TOO_LARGE, str(error)) from error
     except UnidentifiedImageError as error:
-        raise _damage(facts, "no picture that Pillow reads") from error
+        raise _damage(facts, str(error)) from error
     except Exception as error:  # Pillow's plugins raise what their parsers happen to raise
         raise _damage(facts, f"Pillow cannot read it: {error}") from error
     if image.width * image.height > MAX_SOURCE_PIXELS:
@@ -229,17 +218,12 @@ def _kinds(data: bytes, facts: JpegFacts | None, image: Image.Image | None) -> i
         kinds |= Kind.FULL_CHROMA if facts.is_full_chroma else Kind(0)
         kinds |= Kind.CMYK if components == 4 else Kind(0)
         kinds |= Kind.DEEP if facts.precision > 8 else Kind(0)
-    if facts is None or facts.has_exif:
-        kinds |= Kind.ORIENTED if _orientation(data, image) > 1 else Kind(0)
+    kinds |= Kind.ORIENTED if _orientation(data, image) > 1 else Kind(0)
     return int(kinds)
 
 
 def _orientation(data: bytes, image: Image.Image | None) -> int:
     """The EXIF orientation, 1 to 8; 1 (upright) where there is none or it cannot be read."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            value = (image or Image.open(io.BytesIO(data), formats=FORMATS)).getexif().get(ORIENTATION_TAG, 1)
-    except Exception:  # broken EXIF does not make a broken picture
-        return 1
-    return value if isinstance(value, int) and 1 <= value <= 8 else 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return jpeg_orientation(data) if image is None or data.startswith(SOI) else orientation_of(image)

@@ -11,7 +11,7 @@ from PIL import Image
 from torch.utils.data import Dataset
 
 from trainload.errors import SampleError, UsageError
-from trainload.imaging.decode import decode_by_pillow
+from trainload.imaging.decode import check_orientation, decode_by_pillow
 from trainload.loading.decoding import SampleDecoder
 from trainload.loading.sets import open_set
 from trainload.loading.stats import LoaderStats
@@ -22,7 +22,7 @@ class ImageDataset(Dataset[tuple[Any, int]]):
     """dataset[i] -> (picture, label) of any set that `trainload.open` reads. Safe to fork, spawn and pickle.
 
     With `ops`: a tensor [3, h, w] as the loader makes it. Without: a Pillow picture in RGB, passed through `transform`
-    where it is given (torchvision's, say).
+    where it is given (torchvision's, say). orientation: as for the loader.
 
     `ops` draw anew each time that a sample is asked for, with no call and with any workers: all of them count in
     shared memory, and the k-th ask for a sample, from 0, has the random numbers of (seed, epoch 0, sample, draw k).
@@ -49,10 +49,13 @@ class ImageDataset(Dataset[tuple[Any, int]]):
         transform: Callable[[Image.Image], Any] | None = None,
         seed: int = 0,
         out: str | None = None,
+        orientation: str = "stored",
     ) -> None:
         if ops is not None and transform is not None:
             raise UsageError("give ops (trainload's) or transform (yours), not both")
-        self._open(ds, {"ops": ops, "transform": transform, "seed": seed, "out": out}, None)
+        check_orientation(orientation)
+        arguments = {"ops": ops, "transform": transform, "seed": seed, "out": out, "orientation": orientation}
+        self._open(ds, arguments, None)
 
     def _open(self, ds: Any, arguments: dict[str, Any], asks: Asks | None) -> None:
         self._arguments = arguments
@@ -64,7 +67,7 @@ class ImageDataset(Dataset[tuple[Any, int]]):
         if arguments["ops"] is not None:
             self._decoder = SampleDecoder(
                 self._set, arguments["ops"], out=arguments["out"], layout="NCHW", dct_scale="off", replace=False,
-                verify=True, with_ids=False, stats=LoaderStats(),
+                verify=True, with_ids=False, stats=LoaderStats(), orientation=arguments["orientation"],
             )  # fmt: skip
         self._asks = asks or Asks(0 if self._decoder is None else len(self._set.labels))
 
@@ -111,8 +114,9 @@ class ImageDataset(Dataset[tuple[Any, int]]):
         assert self._set.pictures is not None
         origin = self._set.pictures.origin(index)
         try:
-            return decode_by_pillow(self.reader[index].data)  # type: ignore[index]
-        except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+            encoded = self.reader[index].data  # type: ignore[index]
+            return decode_by_pillow(encoded, turn=self._arguments["orientation"] == "exif")
+        except ValueError as error:
             raise SampleError(
                 str(error), sample=index, block=origin.block, source=origin.source, path=origin.path
             ) from error
