@@ -142,7 +142,7 @@ def test_a_file_of_a_folder_that_changed_its_size_is_an_error(tmp_path):
     folder = write_folder(tmp_path, jpegs(4), [0, 0, 1, 1])
     loader = loader_of(folder)
     (folder / "class001/00003.JPEG").write_bytes(b"short")
-    with pytest.raises(tl.FormatError, match="keep its size"):
+    with pytest.raises(tl.SampleError, match=r"sample 3: .*keep its size.*00003\.JPEG"):
         list(loader)
 
 

@@ -17,7 +17,7 @@ from typer.core import TyperCommand
 
 from trainload.cli.app import app
 from trainload.cli.terminal import Terminal, plain
-from trainload.errors import UsageError
+from trainload.errors import FormatError, SampleError, TrainloadError, UsageError
 from trainload.formats.class_list import some
 from trainload.formats.left_out import lines_of
 from trainload.packing.arrange import REFERENCE_SEED
@@ -118,10 +118,26 @@ def _resume_hint(console: Terminal, out: str) -> Iterator[None]:
     """Says after an error, or Ctrl-C, that the work so far is not lost, where that is so."""
     try:
         yield
-    except BaseException:
-        if [*Path(out).parent.glob(f"{Path(out).name}.journal"), *Path(out).glob("*.journal")]:
-            console.print("what is packed so far is kept: the same command with --resume goes on from there")
+    except BaseException as error:
+        way_on = _way_on(error)
+        if way_on and [*Path(out).parent.glob(f"{Path(out).name}.journal"), *Path(out).glob("*.journal")]:
+            console.print(f"what is packed so far is kept: {way_on}", soft_wrap=True)
         raise
+
+
+def _way_on(error: BaseException) -> str:
+    """What goes on from where this ended the pack; "" where only the error can say."""
+    anew = "a source whose files have changed since is packed anew, without --resume"
+    if isinstance(error, SampleError):
+        return f"the same command with --resume --on-error skip goes on and leaves such pictures out; {anew}"
+    if isinstance(error, TrainloadError):
+        return anew if isinstance(error, FormatError) else ""
+    if isinstance(error, OSError):
+        return (
+            "once the cause is mended, the same command with --resume goes on from there; "
+            "with --on-error skip too it leaves out files that cannot be read"
+        )
+    return "the same command with --resume goes on from there"
 
 
 def _min_blocks(text: str) -> int | None:

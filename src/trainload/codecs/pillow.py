@@ -41,7 +41,7 @@ def open_picture(encoded: bytes | memoryview) -> Image.Image:
     try:
         return Image.open(io.BytesIO(encoded), formats=PICTURE_FORMATS)
     except UnidentifiedImageError:
-        missing = missing_decoder(bytes(encoded[:16]))
+        missing = missing_decoder(bytes(encoded[:16])) if len(encoded) else "an empty file"
         known = ", ".join(PICTURE_FORMATS)
         raise UnidentifiedImageError(missing or f"no picture that Pillow reads ({known})") from None
 

@@ -18,7 +18,6 @@ from trainload.loading.fills import Fill
 from trainload.loading.jobs import BatchJob
 from trainload.loading.reads import plan_reads
 from trainload.loading.sets import LoadedSet, Origin
-from trainload.loading.stats import LoaderStats
 
 MOST_REPLACEMENTS_TRIED = 256  # where a whole batch is damaged
 INSTANT_BYTES = 1 << 20  # of a gather: 0.1 ms
@@ -55,7 +54,6 @@ class SampleDecoder:
         replace: bool,
         verify: bool,
         with_ids: bool,
-        stats: LoaderStats,
         entry_point_bytes: int = 0,
         orientation: str = "stored",
     ) -> None:
@@ -63,7 +61,6 @@ class SampleDecoder:
         self._replace = replace
         self._verify = verify
         self._with_ids = with_ids
-        self._stats = stats
         split = split_ops(ops)
         self._batch_ops = split.batch
         shape = None if samples.pixels is None else samples.pixels.shape[1:]
@@ -128,10 +125,10 @@ class SampleDecoder:
         """Make the output of a batch whose slices are all decoded. Raises SampleError for the first damaged picture."""
         damaged = np.flatnonzero(job.codes)
         if len(damaged):
-            error = self._error(job, int(damaged[0]))
             if not self._replace:
-                raise error
-            self._replace_damaged(job, damaged, error)
+                raise self._error(job, int(damaged[0]))
+            job.damage = [self._error(job, n) for n in damaged.tolist()]
+            self._replace_damaged(job, damaged)
         images: Any = job.images
         labels: Any = job.labels
         if self._batch_ops:
@@ -148,13 +145,13 @@ class SampleDecoder:
         reason = job.reasons.get(n, "the picture cannot be decoded")
         return SampleError(reason, sample=sample, block=origin.block, source=origin.source, path=origin.path)
 
-    def _replace_damaged(self, job: BatchJob, damaged: NDArray[np.int64], error: SampleError) -> None:
+    def _replace_damaged(self, job: BatchJob, damaged: NDArray[np.int64]) -> None:
         """Put the next good sample of the batch (from its end on: from its start) in place of each damaged one."""
         good = np.flatnonzero(job.codes == 0)
         job.ids = job.ids.copy()
         job.draws = None if job.draws is None else job.draws.copy()
         if not len(good):
-            self._find_replacement(job, error)
+            self._find_replacement(job)
             good, damaged = np.zeros(1, np.int64), np.arange(1, len(job.ids))
         stand_ins = good[np.searchsorted(good, damaged) % len(good)]
         job.images[damaged] = job.images[stand_ins]
@@ -162,9 +159,8 @@ class SampleDecoder:
         job.ids[damaged] = job.ids[stand_ins]
         if job.draws is not None:
             job.draws[damaged] = job.draws[stand_ins]
-        self._stats.count_replaced(int(np.count_nonzero(job.codes)), error)
 
-    def _find_replacement(self, job: BatchJob, error: SampleError) -> None:
+    def _find_replacement(self, job: BatchJob) -> None:
         """All of the batch is damaged: let the first good one of this rank's next samples take the first place."""
         for n, sample in enumerate(job.following[:MOST_REPLACEMENTS_TRIED].tolist()):
             draws = None if job.following_draws is None else job.following_draws[n : n + 1]
@@ -174,7 +170,7 @@ class SampleDecoder:
                 if job.draws is not None and draws is not None:
                     job.draws[0] = draws[0]
                 return
-        raise error
+        raise job.damage[0]
 
     def decode_now(
         self,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from trainload.errors import FormatError
+from trainload.errors import FormatError, SampleError
 from trainload.loading.buffers import new_arena
 from trainload.loading.reads import ReadPlan, plan_reads
 from trainload.loading.sets import PictureSet, Places
@@ -52,8 +52,9 @@ class Fill:
         self.damaged: dict[int, str] = {}
 
     def read(self, pictures: PictureSet, reads: Reads, k: int, *, verify: bool) -> int:
-        """Do read `k` and check what came against its checksums. The bytes read: 0 if all were there.
+        """Do read `k` and check what came against its checksums. The bytes read: 0 if all were there, or none came.
 
+        A file of a folder that cannot be read is the damage of its sample, as a wrong checksum would be.
         Raises FormatError where a block's checksum is wrong and no picture is known to be at fault.
         """
         rows = reads.rows_of(k)
@@ -61,7 +62,12 @@ class Fill:
             return 0
         place, size = int(reads.place[k]), int(reads.sizes[k])
         view = self.arena[place : place + size].data
-        pictures.read(int(reads.units[k]), int(reads.starts[k]), view)
+        try:
+            pictures.read(int(reads.units[k]), int(reads.starts[k]), view)
+        except SampleError as error:
+            self.damaged |= dict.fromkeys(rows.tolist(), error.reason)
+            self.arrived[rows] = True
+            return 0
         if verify:
             self._check(pictures, reads, k, view)
         self.arrived[rows] = True

@@ -9,6 +9,7 @@ from typing import Any
 
 from trainload.loading.jobs import BatchJob
 from trainload.loading.progress import Pass, Progress, Start
+from trainload.loading.replacing import Replacements
 from trainload.loading.stats import LoaderStats
 from trainload.loading.workers import Run
 
@@ -27,13 +28,18 @@ class BatchIterator:
         start_run: Callable[[Start, int], Run],
         progress: Progress,
         stats: LoaderStats,
+        replacements: Replacements | None = None,
     ) -> None:
-        """find_start(): where a pass begins now. start_run(start, position): the threads of one, from there on."""
+        """find_start(): where a pass begins now. start_run(start, position): the threads of one, from there on.
+
+        replacements: counts and bounds the pictures that were replaced.
+        """
         self._find_start = find_start
         self._start_run = start_run
         self._progress = progress
         self._stats = stats
         self._pass: Pass | None = None  # until the first batch is handed out
+        self._replacements = replacements
         self._ended = False
         self._mark = time.perf_counter()
         self._begin_at(find_start())
@@ -61,6 +67,8 @@ class BatchIterator:
         self._make_ready()
         try:
             job = self._run.next_batch()
+            if job is not None and self._replacements is not None:
+                self._replacements.count(job)
         except BaseException:
             self.close()
             raise

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from trainload.errors import SampleError
 from trainload.loading.fills import Fill
 from trainload.loading.order import RankBatches
 
@@ -18,7 +19,8 @@ class BatchJob:
 
     seed, epoch: of its augmentation. end: position of the global order after it. following: this rank's samples after
     it. draws, following_draws: uint32, how often the epoch has had each of them before; None is never. reasons: why the
-    sample at a place was not decoded. output: what the consumer gets, once `done`; unless `error`.
+    sample at a place was not decoded. damage: what was wrong with each that was replaced. output: what the consumer
+    gets, once `done`; unless `error`.
     """
 
     ids: NDArray[np.int64]
@@ -32,6 +34,7 @@ class BatchJob:
     draws: NDArray[np.uint32] | None = None
     following_draws: NDArray[np.uint32] | None = None
     reasons: dict[int, str] = field(default_factory=dict)
+    damage: list[SampleError] = field(default_factory=list)
     slices_left: int = 0
     done: bool = False
     output: tuple[Any, ...] = ()

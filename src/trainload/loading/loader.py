@@ -25,6 +25,7 @@ from trainload.loading.planning import Planner, Workforce, buffer_size, needed_b
 from trainload.loading.progress import EPOCHS, Progress, Start
 from trainload.loading.quality import ShuffleQuality, shuffle_quality
 from trainload.loading.ranks import RankCut, Ranks
+from trainload.loading.replacing import Replacements, default_limit
 from trainload.loading.selection import checked_draws, select
 from trainload.loading.sets import open_set
 from trainload.loading.state import LoaderState, warn_of_equal_repeats
@@ -54,7 +55,9 @@ class ImageLoader:
     rank, world_size: left out: those of torch.distributed when a pass begins; under a launcher (WORLD_SIZE above 1) a
     loader without a process group refuses to iterate. workers: threads that decode, one per CPU.
     prefetch: batches in the making. buffers: a BufferPair that several loaders share.
-    on_error: "raise" a SampleError, or "replace" a damaged picture by another of its batch (counted in `stats`).
+    on_error: "raise" a SampleError, or "replace" a damaged picture, or a folder's file that cannot be read, by another
+    of its batch: counted in `stats`, with a RuntimeWarning at the first. replace_limit: so many in an epoch of this
+    rank; one more is a SampleError. Left out: a hundredth of its samples, at least 16.
     verify: "blocks" checks each block's CRC-32 as it arrives, each picture's own where a block is read in part (the
     genuine exporter's files carry neither); "none" does not.
     dct_scale: "auto" decodes at 1/2 or 1/4 size where the crop is that much larger than the output, "off" never.
@@ -84,6 +87,7 @@ class ImageLoader:
         prefetch: int = 3,
         buffers: BufferPair | None = None,
         on_error: str = "raise",
+        replace_limit: int | None = None,
         verify: str = "blocks",
         dct_scale: str = "off",
         orientation: str = "stored",
@@ -103,7 +107,7 @@ class ImageLoader:
         self._cut = RankCut(Ranks(rank, world_size), batch_size, cast(Last, last), len(self._selection))
         self._decoder = SampleDecoder(
             self._set, ops, out=out, layout=layout, dct_scale=dct_scale, replace=on_error == "replace",
-            verify=verify == "blocks", with_ids=with_ids, stats=self.stats, orientation=orientation,
+            verify=verify == "blocks", with_ids=with_ids, orientation=orientation,
             entry_point_bytes=entry_point_budget(
                 self._set, self._selection.ids, memory_limit().size_bytes // processes_on_this_machine()
             ),
@@ -204,7 +208,11 @@ class ImageLoader:
         def start_run(start: Start, position: int) -> Run:
             return self._start_run(start, position, arrays)
 
-        return BatchIterator(self._find_start, start_run, self._progress, self.stats)
+        limit = self._options["replace_limit"]
+        if limit is None:
+            limit = default_limit(len(self._selection) // self._cut.ranks.expected_size)
+        replacements = Replacements(self.stats, limit)
+        return BatchIterator(self._find_start, start_run, self._progress, self.stats, replacements)
 
     def batch(self, ids: ArrayLike, epoch: int | None = None, *, draws: ArrayLike = 0) -> tuple[Any, ...]:
         """Any samples as one batch, at once, as they are in `epoch` (default: the current one). On this thread.
@@ -218,6 +226,7 @@ class ImageLoader:
             fill = None
         job = self._decoder.decode_now(asked, self._rule.seed, at, fill, draws=checked_draws(draws, len(asked)))
         self._decoder.finish(job)
+        Replacements(self.stats, None).count(job)
         return job.output
 
     def memory_plan(self) -> MemoryPlan:
@@ -377,5 +386,8 @@ def _check_options(options: Mapping[str, Any]) -> None:
             continue
         if not isinstance(value, Integral) or value < 1:
             raise UsageError(f"{name} is {value!r}; give a number above 0")
+    limit = options["replace_limit"]
+    if limit is not None and (not isinstance(limit, Integral) or limit < 0):
+        raise UsageError(f"replace_limit is {limit!r}; give a number of pictures per epoch, 0 or more")
     if not 0 <= options["seed"] < 2**64:
         raise UsageError(f"seed {options['seed']} is not in 0 .. 2^64 - 1")

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from trainload.errors import UsageError
-from trainload.formats.fields import Checker
+from trainload.errors import FormatError, SampleError, UsageError
 from trainload.reading.arrays import ArrayReader
 from trainload.reading.dts import DtsReader
 from trainload.reading.folder import FolderReader
 from trainload.reading.open import open as open_reader
-from trainload.storage.file import FileSource
+from trainload.storage.file import FileSource, is_of_one_file
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -56,7 +55,10 @@ class PictureSet(Protocol):
     has_sums: bool  # of each picture
 
     def read(self, unit: int, start: int, buffer: Buffer) -> None:
-        """Fill `buffer` with the bytes of `unit` from `start` on: exactly that many, or an error."""
+        """Fill `buffer` with the bytes of `unit` from `start` on: exactly that many, or an error.
+
+        Raises SampleError where a unit is one picture's file and that file is gone, cannot be read, or changed.
+        """
 
     def check_unit(self, unit: int, data: Buffer) -> None:
         """Raise FormatError where the checksum of a whole unit is known and is not that of `data`."""
@@ -126,13 +128,21 @@ class FolderPictures:
 
     def read(self, unit: int, start: int, buffer: Buffer) -> None:
         path = os.fspath(self._paths[unit])
-        with FileSource(path) as source:
-            expected = int(self.places.size[unit])
-            Checker(path).require(
-                source.size == expected, "a file must keep its size while it is in use", field="size", offset=None,
-                found=f"{source.size:,}", expected=f"{expected:,}",
-            )  # fmt: skip
-            source.readinto_at(start, buffer)
+        expected = int(self.places.size[unit])
+        try:
+            with FileSource(path) as source:
+                if source.size != expected:
+                    raise SampleError(
+                        f"the file must keep its size while it is in use: {source.size:,} bytes, were {expected:,}",
+                        sample=unit, path=path,
+                    )  # fmt: skip
+                source.readinto_at(start, buffer)
+        except OSError as error:
+            if not is_of_one_file(error):
+                raise
+            raise SampleError(f"the file cannot be read: {error.strerror}", sample=unit, path=path) from error
+        except FormatError as error:
+            raise SampleError(f"the file shrank while it was read: {error.rule}", sample=unit, path=path) from error
 
     def check_unit(self, unit: int, data: Buffer) -> None:
         """A file carries no checksum of its own."""

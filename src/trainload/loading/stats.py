@@ -11,7 +11,8 @@ from trainload.errors import SampleError
 class LoaderStats:
     """Counts and seconds since the loader was made (or `reset()`); its workers write, anyone may read.
 
-    pictures, batches: handed to the consumer. replaced: pictures that stood in for damaged ones; last_replaced: why.
+    pictures, batches: handed to the consumer. replaced: those of them that stood in for damaged ones; last_replaced:
+    why.
     read_bytes, read_seconds: of all IO workers together. decode_seconds: of all decode workers together.
     elapsed_seconds: between the first request and the last delivery of every epoch, the consumer's own work included.
     consumer_waits_seconds: the consumer stood waiting for a batch. data_waits_seconds: decode workers stood waiting for
@@ -49,7 +50,7 @@ class LoaderStats:
         return "storage" if self.data_waits_seconds > self.decode_seconds else "decode"
 
     def count_replaced(self, count: int, error: SampleError) -> None:
-        """`count` pictures of one batch were replaced; `error` says why the first was."""
+        """`count` pictures of one batch were replaced; `error` says why the last was."""
         self.replaced += count
         self.last_replaced = error
 

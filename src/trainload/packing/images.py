@@ -48,7 +48,8 @@ def pack_images(
     volumes: files per set, `<out stem>-0-of-N.dts`. jobs: processes, None for one per core; the bytes do not
     depend on it.
     exif: whether levels 1 to 3 turn pictures upright. oversize, on_error: what to do with a picture larger than a block
-    and with one that cannot be used. check: "decode" makes level 0 decode every picture to find hidden damage.
+    and with one that cannot be used, or whose file cannot be read; "skip" leaves it out, counted and named.
+    check: "decode" makes level 0 decode every picture to find hidden damage.
     resume: go on with what a killed run left in `<out>.tmp`. overwrite: replace files that have the names.
     classes: all class names in label order: a list, a set that has them, or the path of a set, of class folders or of a
     text file with one name per line; None takes the folders' sorted names. classes_as_is: folders with the names of

@@ -19,6 +19,7 @@ class Kind(IntFlag):
     TRUNCATED = 256
     CORRUPT = 512
     TOO_LARGE = 1024
+    UNREADABLE = 2048
 
 
 # name in the summary and the report, fate at level 0, fate at levels 1 to 3
@@ -34,6 +35,7 @@ FATES: dict[Kind, tuple[str, str, str]] = {
     Kind.TRUNCATED: ("truncated", "refused", "refused"),
     Kind.CORRUPT: ("corrupt", "refused where the decoder is asked (see --check)", "refused"),
     Kind.TOO_LARGE: ("too many pixels or bytes", "refused", "refused"),
+    Kind.UNREADABLE: ("not readable", "left out", "left out"),
 }
 
 

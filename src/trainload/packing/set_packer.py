@@ -30,6 +30,7 @@ from trainload.storage.claim import being_written, discard, is_being_written
 from trainload.storage.target import check_target, refuse_odd_file
 
 Index = NDArray[np.int64]
+MOST_UNREADABLE = 32  # in a row: single files may be gone, but not a source
 PROGRESS_PICTURES = 64  # between two calls of `progress`
 SYNC_BLOCKS = 64  # 1 GB: so much has to be packed again after a failed sync, or a kill during one
 
@@ -81,6 +82,7 @@ class SetPacker:
         self.kinds = np.zeros(len(table), np.uint16)
         self.refusals: dict[int, str] = {}
         self._new_refusals: list[tuple[int, int, str]] = []
+        self._unreadable = 0  # in a row
         self._volumes = [Volume(each) for each in volume_paths(path, options.volumes)]
         for volume in self._volumes:
             check_target(volume.path, overwrite=options.overwrite or options.resume, inputs=[table.files.path])
@@ -244,6 +246,8 @@ class SetPacker:
         for picture, result in zip(pictures, workers.results(self.table.locator(n) for n in pictures)):
             if result.data is None:
                 self._refuse(picture, result)
+            else:
+                self._unreadable = 0
             self._done += 1
             if self._done % PROGRESS_PICTURES == 0:
                 self._report_progress(min(self._done, len(self.table)))
@@ -254,10 +258,13 @@ class SetPacker:
             self.progress(Progress(str(self.path), done, len(self.table), self._resumed))
 
     def _refuse(self, picture: int, result: Result) -> None:
+        place: dict[str, Any] = {"sample": picture, "source": self.table.name(picture), "path": self.table.files.path}
         if self.options.on_error == "raise":
-            raise SampleError(
-                result.reason, sample=picture, source=self.table.name(picture), path=self.table.files.path
-            )
+            raise result.error or SampleError(result.reason, **place)
+        self._unreadable = self._unreadable + 1 if result.error else 0
+        if self._unreadable == MOST_UNREADABLE:
+            reason = f"{MOST_UNREADABLE} pictures in a row cannot be read: is the source still there? The last"
+            raise SampleError(f"{reason} {result.reason}", **place) from result.error
         self._new_refusals.append((picture, result.kinds, result.reason))
         self._note_refusal(picture, result.kinds, result.reason)
 

@@ -19,15 +19,14 @@ class FolderFiles:
 
     def read(self, locator: Locator) -> bytes:
         """The whole file. Raises OSError, or FormatError where it is no longer as long as it was."""
-        path = os.fsencode(self.path) + b"/" + locator[0]
-        with open(path, "rb") as file:
-            data = file.read(locator[2] + 1)
-        if len(data) != locator[2]:
-            raise FormatError(
-                "a picture must not change while it is packed", field="file size", offset=None,
-                found=f"{len(data):,} bytes or more", expected=f"{locator[2]:,} bytes", path=os.fsdecode(path),
-            )  # fmt: skip
-        return data
+        path = os.fsdecode(os.fsencode(self.path) + b"/" + locator[0])
+        with FileSource(path) as source:
+            if source.size != locator[2]:
+                raise FormatError(
+                    "a picture must not change while it is packed", field="file size", offset=None,
+                    found=f"{source.size:,} bytes", expected=f"{locator[2]:,} bytes", path=path,
+                )  # fmt: skip
+            return source.read_at(0, locator[2])
 
 
 class TarFiles:

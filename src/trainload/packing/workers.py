@@ -17,9 +17,11 @@ from multiprocessing.connection import Connection, wait
 from types import TracebackType
 from typing import NamedTuple, cast
 
-from trainload.packing.kinds import RefusedPictureError
+from trainload.errors import FormatError
+from trainload.packing.kinds import Kind, RefusedPictureError
 from trainload.packing.levels import LevelOptions, sample_from_source
-from trainload.packing.source_files import Files, Locator
+from trainload.packing.source_files import Files, FolderFiles, Locator
+from trainload.storage.file import is_of_one_file
 
 CHUNK_PICTURES = 8  # per task
 CHUNK_BYTES = 8 << 20  # a task ends early with this many source bytes
@@ -30,18 +32,32 @@ Task = list[Locator]
 
 
 class Result(NamedTuple):
-    """What became of one picture. data: None where it was refused, then `reason` says why. kinds: flags of Kind."""
+    """What became of one picture. data: None where it was refused, then `reason` says why. kinds: flags of Kind.
+
+    error: why its file could not be read, where that is the reason.
+    """
 
     data: bytes | None
     area: int
     kinds: int
     reason: str
+    error: OSError | FormatError | None = None
 
 
 def result_of(files: Files, locator: Locator, options: LevelOptions) -> Result:
-    """Read one picture and make its sample. Raises OSError where it cannot be read."""
+    """Read one picture and make its sample. Raises OSError or FormatError where that is not this picture's fault."""
     try:
-        sample = sample_from_source(files.read(locator), options)
+        data = files.read(locator)
+    except OSError as error:
+        if not is_of_one_file(error):
+            raise
+        return Result(None, 0, int(Kind.UNREADABLE), f"cannot be read: {error.strerror}", error)
+    except FormatError as error:
+        if not isinstance(files, FolderFiles):  # a tar that ends early
+            raise
+        return Result(None, 0, int(Kind.UNREADABLE), f"{error.rule}: {error.found}, was {error.expected}", error)
+    try:
+        sample = sample_from_source(data, options)
     except RefusedPictureError as refused:
         return Result(None, 0, int(refused.kind), refused.reason)
     return Result(sample.data, sample.width * sample.height, sample.kinds, "")

@@ -17,6 +17,7 @@ from trainload.formats.left_out import lines_of
 from trainload.formats.picture_kinds import PICTURE_ENDINGS
 from trainload.reading.sample import Sample
 from trainload.storage.class_folders import ClassFolders
+from trainload.storage.file import FileSource
 
 
 class FolderReader:
@@ -25,7 +26,7 @@ class FolderReader:
     len(ds) samples; ds[i] reads one file. Every folder is a class, hidden ones aside; labels follow the sorted folder
     names or `classes`, samples the sorted file names and, where those are equal, label and path. Links are followed.
     paths: str [n], absolute. labels: int32 [n]. class_names: in label order. sizes: int64 [n], bytes, asked of the
-    system on first use. left_out: entries that are no pictures, by reason (LeftOut).
+    system on first use, 0 where it does not say. left_out: entries that are no pictures, by reason (LeftOut).
     classes: as for `trainload.open`. classes_as_is: folders with the names of splits are classes.
     Raises UsageError where there is no picture, where splits stand in the place of classes and for a class that is not
     in `classes`, OSError for a folder that may not be read.
@@ -56,13 +57,14 @@ class FolderReader:
     @cached_property
     def sizes(self) -> NDArray[np.int64]:
         """Bytes of each file, int64 [n]."""
-        return np.array([Path(path).stat().st_size for path in self.paths], np.int64)
+        return np.array([_size_of(path) for path in self.paths], np.int64)
 
     def __len__(self) -> int:
         return len(self.paths)
 
     def __getitem__(self, i: int) -> Sample:
-        data = Path(self.paths[i]).read_bytes()
+        with FileSource(self.paths[i]) as source:
+            data = source.read_at(0, source.size)
         return Sample(memoryview(data), int(self.labels[i]), i if i >= 0 else i + len(self.paths))
 
     def samples(self, indices: ArrayLike) -> list[Sample]:
@@ -102,3 +104,11 @@ class FolderReader:
     def __repr__(self) -> str:
         left_out = f", {len(self.left_out):,} left out" if self.left_out else ""
         return f"FolderReader({self.path!r}, {len(self):,} samples, {len(self.class_names):,} classes{left_out})"
+
+
+def _size_of(path: str) -> int:
+    """0 for a file that is gone or hidden by now: reading it will say so."""
+    try:
+        return Path(path).stat().st_size
+    except OSError:
+        return 0

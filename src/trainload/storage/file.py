@@ -16,25 +16,30 @@ from trainload.storage.read_ahead import FAR_BYTES, STEP_BYTES, announce, read_a
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
+# What a process lacks whatever file it opens; every other error is that of the file at hand.
+_OF_THE_PROCESS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EBADF)
 CHUNK_BYTES = 4 << 20  # one system call reads at most this much
+
+
+def is_of_one_file(error: OSError) -> bool:
+    """True where another file may well be read all the same: this one is gone, forbidden, or on bad sectors."""
+    return error.errno is not None and error.errno not in _OF_THE_PROCESS
 
 
 class FileSource:
     """An open file: `read_at` and `readinto_at` give exactly what was asked for, or raise. Safe for many threads.
 
     path: absolute, so that a copy, which opens the file again, finds it wherever the process works then. Pickles as it.
-    Raises UsageError for what has no places: a pipe, a socket, a device. It is not waited for.
+    Raises OSError for what has no places: a folder, a pipe, a socket, a device. It is not waited for.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = str(Path(path).absolute())  # an OSError names the path as it was given
-        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe would wait for a writer
         status = os.fstat(self._fd)
         if not stat.S_ISREG(status.st_mode):
             self.close()
-            if stat.S_ISDIR(status.st_mode):
-                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
-            raise UsageError(f"only regular files are read at their places, no pipes, sockets or devices: {self._path}")
+            raise OSError(errno.EINVAL, "it is a folder, a pipe or a device, not a file", os.fspath(path))
         self._size = status.st_size
         self._reads_far_ahead = read_ahead_bytes(status.st_dev) >= FAR_BYTES
 
@@ -49,7 +54,11 @@ class FileSource:
     def read_at(self, offset: int, size: int) -> bytes:
         self._check_range(offset, size)
         if size <= CHUNK_BYTES:
-            data = os.pread(self._fd, size, offset)
+            try:
+                data = os.pread(self._fd, size, offset)
+            except OSError as error:
+                error.filename = self._path
+                raise
             if len(data) == size:
                 return data
         buffer = bytearray(size)
@@ -63,11 +72,15 @@ class FileSource:
         if len(view) > STEP_BYTES and self._reads_far_ahead:
             done = read_at_once(self._fd, view[:STEP_BYTES], offset)
             step = CHUNK_BYTES if done == STEP_BYTES else STEP_BYTES
-        while done < len(view):
-            count = os.preadv(self._fd, [view[done : done + step]], offset + done)
-            if count == 0:
-                raise self._too_short(offset, len(view), offset + done)
-            done += count
+        try:
+            while done < len(view):
+                count = os.preadv(self._fd, [view[done : done + step]], offset + done)
+                if count == 0:
+                    raise self._too_short(offset, len(view), offset + done)
+                done += count
+        except OSError as error:
+            error.filename = self._path
+            raise
 
     def will_need(self, offset: int, size: int) -> None:
         if size < FAR_BYTES or not self._reads_far_ahead:

@@ -1,4 +1,4 @@
-"""How often each sample of a dataset was asked for, in memory that all DataLoader workers share; it knows no pictures."""
+"""How often each sample of a dataset was asked for, in memory that all DataLoader workers share. Knows no pictures."""
 
 from __future__ import annotations
 

@@ -14,7 +14,6 @@ from trainload.errors import SampleError, UsageError
 from trainload.imaging.decode import check_orientation, decode_by_pillow
 from trainload.loading.decoding import SampleDecoder
 from trainload.loading.sets import open_set
-from trainload.loading.stats import LoaderStats
 from trainload.torch.asks import Asks
 
 
@@ -67,7 +66,7 @@ class ImageDataset(Dataset[tuple[Any, int]]):
         if arguments["ops"] is not None:
             self._decoder = SampleDecoder(
                 self._set, arguments["ops"], out=arguments["out"], layout="NCHW", dct_scale="off", replace=False,
-                verify=True, with_ids=False, stats=LoaderStats(), orientation=arguments["orientation"],
+                verify=True, with_ids=False, orientation=arguments["orientation"],
             )  # fmt: skip
         self._asks = asks or Asks(0 if self._decoder is None else len(self._set.labels))
 
@@ -114,12 +113,21 @@ class ImageDataset(Dataset[tuple[Any, int]]):
         assert self._set.pictures is not None
         origin = self._set.pictures.origin(index)
         try:
-            encoded = self.reader[index].data  # type: ignore[index]
+            encoded = self._encoded(index, origin.block is None)
             return decode_by_pillow(encoded, turn=self._arguments["orientation"] == "exif")
         except ValueError as error:
             raise SampleError(
                 str(error), sample=index, block=origin.block, source=origin.source, path=origin.path
             ) from error
+
+    def _encoded(self, index: int, is_file: bool) -> Any:
+        """The bytes of a picture; one in a file of its own that cannot be read is a SampleError."""
+        if not is_file:
+            return self.reader[index].data  # type: ignore[index]
+        assert self._set.pictures is not None
+        data = bytearray(int(self._set.pictures.places.size[index]))
+        self._set.pictures.read(index, 0, data)
+        return memoryview(data)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (self.reader, self._arguments, self._asks)
