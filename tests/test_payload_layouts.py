@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import trainload as tl
 from trainload.errors import FormatError
+from trainload.exporters.frames import extract_frames
 from trainload.formats.envelopes import SPLICE
 from trainload.formats.hyperframe_streams import StreamInfo
 from trainload.formats.layouts import Layout
@@ -99,6 +100,20 @@ def test_points_are_numbers_without_what_lies_between_them(tmp_path: Path, big: 
     assert clip.values["s"][0].dtype == np.float32 and clip.values["s"][0].dtype.isnative
     expected = np.stack([points[name].ravel() for name in points.dtype.names], axis=-1)
     assert np.array_equal(clip.values["s"][0], expected)
+
+
+def test_an_extracted_frame_is_the_array(tmp_path: Path) -> None:
+    pixels = np.arange(24, dtype=">u2").reshape(4, 6)
+    with HyperframeWriter(tmp_path / "a.hfr") as writer:
+        depth = writer.add_stream("depth", kind="camera", layout=Layout(np.dtype("<u2"), (4, 6), True))
+        writer.append(depth, 7, pixels.tobytes())
+        cloud = cloud_form(FIELDS, 32, 64)
+        points = writer.add_stream("points", kind="lidar", dtype=cloud.dtype)
+        writer.append(points, 7, np.arange(16, dtype="<f4").tobytes())
+    with tl.open(tmp_path / "a.hfr") as drive:
+        extract_frames(drive, tmp_path / "out")
+    found = {path.parent.name: np.load(path) for path in (tmp_path / "out").rglob("*.npy")}
+    assert np.array_equal(found["depth"], pixels) and found["points"]["intensity"].tolist() == [4, 12]
 
 
 def test_recordings_of_older_imports_lose_their_gaps_too(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ import numpy as np
 from trainload.errors import UsageError
 from trainload.formats.hyperframe import MAX_TIMESTAMP_NS
 from trainload.formats.hyperframe_streams import StreamInfo
+from trainload.formats.layouts import without_gaps
 from trainload.reading.frame import Frame
 from trainload.reading.hyperframe import HyperframeReader
 
@@ -108,7 +109,7 @@ class _FolderWriter:
         self._folder.mkdir(parents=True, exist_ok=True)
         self._receive, self._duration = drive.receive_times(name), drive.durations(name)
         self._position = first
-        self._suffix = _SUFFIXES.get(info.encoding.lower(), ".bin") if info.dtype is None else ".npy"
+        self._suffix = _SUFFIXES.get(info.encoding.lower(), ".bin") if info.is_opaque else ".npy"
         self._file = (self._folder / "frames.csv").open("x", newline="")
         self._csv = csv.writer(self._file)
         self._csv.writerow(_COLUMNS)
@@ -148,7 +149,7 @@ class _TableWriter:
         self._file = path.with_name(path.name + ".csv").open("x", newline="")
         self._csv = csv.writer(self._file)
         if info.dtype is not None:
-            self._csv.writerow(_columns(info.dtype))
+            self._csv.writerow(_columns(without_gaps(np.empty(0, info.dtype)).dtype))
 
     def write(self, frame: Frame) -> int:
         """Write the samples of one payload; bytes of the payload."""
