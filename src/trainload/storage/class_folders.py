@@ -131,8 +131,9 @@ def _kind_of(entry: os.DirEntry[str], root: str, below: str) -> _Kind:
 
 
 def _folders_above(root: str, below: str) -> set[Identity]:
-    """The folders on the way to `root/below` and itself: from the file system's root to `root`, then as walked."""
-    paths = [Path(root).resolve(), *Path(root).resolve().parents]
+    """The folders that `root/below` lies in, and itself: on the way that was walked, and where it really is."""
+    real = Path(root, below).resolve()
+    paths = [real, *real.parents, *Path(root).resolve().parents, Path(root)]
     walked = Path(root)
     for part in Path(below).parts:
         walked = walked / part
