@@ -122,21 +122,21 @@ class TopicStreams:
     def notes(self) -> list[str]:
         """What the user should know of the messages that came, in sentences."""
         publishers = Counter(self._groups.values())
-        return (
-            [
-                f"{count:,} messages of {self.channels[number].topic} are {kind}: kept as bytes, without stamps and arrays"
-                for (number, kind), count in self._undecoded.items()
-            ]
-            + [
-                f"{count:,} messages of {self.channels[number].topic} are kept as bytes, not as an array: {why}"
-                for (number, why), count in self._kept_as_bytes.most_common(_MOST_REASONS)
-            ]
-            + [
-                f"{self.channels[group].topic} has {count:,} publishers; their messages are in one stream"
-                for group, count in publishers.items()
-                if count > 1
-            ]
-        )
+        topics = [channel.topic for channel in self.channels]
+        undecoded = [
+            f"{count:,} messages of {topics[number]} are {kind}: kept as bytes, without stamps and arrays"
+            for (number, kind), count in self._undecoded.items()
+        ]
+        as_bytes = [
+            f"{count:,} messages of {topics[number]} are kept as bytes, not as an array: {why}"
+            for (number, why), count in self._kept_as_bytes.most_common(_MOST_REASONS)
+        ]
+        shared = [
+            f"{topics[group]} has {count:,} publishers; their messages are in one stream"
+            for group, count in publishers.items()
+            if count > 1
+        ]
+        return undecoded + as_bytes + shared
 
     def _group(self, number: int) -> int:
         """The first channel that differs from this one in its publisher alone."""

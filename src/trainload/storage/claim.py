@@ -29,7 +29,8 @@ _MOST_NAME_BYTES = 255
 def claim(path: Path, target: Path, *, resume: bool) -> int:
     """An open file of that name, locked: the one that a dead run left (resume), or a new one in its place.
 
-    target: what the file is for, which is what the user knows. Never a symbolic link or a device, never emptied in place. Raises UsageError where another process writes it.
+    target: what the file is for, which is what the user knows. Never a symbolic link or a device, never emptied in
+    place. Raises UsageError where another process writes it.
     """
     for _ in range(_MOST_TRIES):
         fd, is_new = _new_or_left(path)
