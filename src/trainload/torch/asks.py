@@ -1,4 +1,4 @@
-"""How often each sample of a dataset was asked for, in memory that all DataLoader workers share. Knows no pictures."""
+"""How often each sample of a dataset was asked for, in memory that all DataLoader workers share."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Asks:
     def _attach(self, table: torch.Tensor, place: tuple[int, int] | None) -> None:
         """place: rank and world size of the process that this was sent from."""
         try:
-            self._table = table if table.is_shared() else table.share_memory_()
+            self._table: torch.Tensor = table.share_memory_()  # type: ignore[no-untyped-call]
         except RuntimeError as error:
             raise UsageError(
                 f"shared memory has no room to count {len(table) - _HEAD:,} samples ({4 * len(table):,} bytes), so "
