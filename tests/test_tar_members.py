@@ -1,4 +1,4 @@
-"""Tars of classes: links, replaced and odd members, hostile headers; the pictures and classes are those of the folder."""
+"""Tars of classes: links, replaced and odd members, hostile headers; pictures and classes are the folder's."""
 
 from __future__ import annotations
 
