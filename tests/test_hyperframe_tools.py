@@ -240,6 +240,7 @@ def test_sensors_recorded_apart_merge_by_time(tmp_path: Path) -> None:
     assert {stream.id for stream in both.streams.values()} == {0, 1}
     assert all(bytes(frame.data).decode() == frame.stream for frame in both.frames())
     assert both.meta["car"] == "left" and len(both.meta["merged_from"]) == 2
+    assert not any(Path(other["path"]).is_absolute() for other in both.meta["merged_from"])
 
 
 def test_one_name_for_two_kinds_of_stream_does_not_merge(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -44,6 +45,8 @@ def info(
     if as_json:
         typer.echo(json.dumps(facts, indent=1))
         return
+    if "paths" in facts:
+        facts["paths"] = [_as_seen_from_here(path) for path in facts["paths"]]
     if facts.get("kind") == "HFRM":
         show_recording(facts, Terminal())
         return
@@ -64,6 +67,12 @@ def _shuffle_facts(reader: object, batch_size: int) -> dict[str, Any]:
         }
         for kind, quality in quality_by_order(reader, batch_size).items()
     }  # fmt: skip
+
+
+def _as_seen_from_here(path: str) -> str:
+    """A reader's absolute path, relative where it lies below the working directory."""
+    here = Path.cwd()
+    return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path
 
 
 def _to_text(value: Any) -> str:

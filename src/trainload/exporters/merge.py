@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from trainload.errors import UsageError
@@ -37,7 +38,7 @@ def merge_recordings(
     window_ns = drives[0].header.window_length_ns if window is None else duration_ns(window, what="window")
     files = [file for drive in drives for file in drive.files]
     return rewrite(
-        path, list(infos.values()), selections, window_ns=window_ns, meta=_join_meta(drives),
+        path, list(infos.values()), selections, window_ns=window_ns, meta=_join_meta(drives, path),
         drops=_join_drops(drives, infos), unknown=unknown_sections(files), inputs=files,
         overwrite=overwrite, progress=progress,
     )  # fmt: skip
@@ -64,12 +65,14 @@ def _join(drives: Sequence[HyperframeReader]) -> tuple[dict[str, StreamInfo], li
     return infos, selections
 
 
-def _join_meta(drives: Sequence[HyperframeReader]) -> dict[str, Any]:
+def _join_meta(drives: Sequence[HyperframeReader], path: str | os.PathLike[str]) -> dict[str, Any]:
+    """All META; "merged_from" names the inputs as seen from the new file's folder, so that no home folder is told."""
+    folder = Path(path).absolute().parent
     merged: dict[str, Any] = {}
     for drive in drives:
         for key, value in drive.meta.items():
             merged.setdefault(key, value)
-    others = [{"path": drive.path, "meta": drive.meta} for drive in drives]
+    others = [{"path": os.path.relpath(drive.path, folder), "meta": drive.meta} for drive in drives]
     if any(merged[key] != value for drive in drives for key, value in drive.meta.items()):
         merged["merged_from"] = others
     return merged
