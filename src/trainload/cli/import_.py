@@ -49,8 +49,9 @@ def import_(
     opened = open_source(kind, source, scratch=out.parent, **given)
     with progress_bar("importing") as progress:
         report = import_recording(
-            opened, out, window=window, codec=codec, overwrite=overwrite, resume=resume, progress=progress, kind=kind
-        )
+            opened, out, window=window, codec=codec, overwrite=overwrite, resume=resume, progress=progress, kind=kind,
+            inputs=[source],
+        )  # fmt: skip
     if as_json:
         typer.echo(json.dumps(report.facts()))
     else:

@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from trainload.errors import UsageError
 from trainload.formats.class_folders import is_hidden, is_split
 from trainload.formats.class_list import CLASSES_FILE, ClassList
 from trainload.reading.arrays import ArrayReader
 from trainload.reading.dts import DtsReader
 from trainload.reading.sample import Sample
+from trainload.storage.folders import AtomicFolder
 
 MAX_PART_BYTES = 255  # one folder or file name
 _ODD = "/\\:\0"  # not in one folder or file name of every system
@@ -56,32 +56,26 @@ def extract(
     """Write every sample of `ds` into the new folder `out`, one folder per class (also for classes without samples).
 
     LV0 gives the source's bytes, LV1-3 the packed JPEGs, MNIST and CIFAR PNGs. Without carried paths a sample is called
-    by its id. Every block is held to its CRC-32 where the file carries one. The folder is written as `<out>.tmp` and
-    renamed at the end. progress: called with (samples done, samples in all).
+    by its id. Every block is held to its CRC-32 where the file carries one. The folder has its name only when it is
+    whole. progress: called with (samples done, samples in all).
     Raises UsageError where `out` is not new or empty, FormatError for damage.
     """
-    out = Path(out).resolve()
-    tmp = out.with_name(out.name + ".tmp")
-    if tmp.exists():
-        raise UsageError(f"{tmp} is left from an earlier run: look at it and delete it")
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UsageError(f"the folder to extract to must be new or empty: {out}")
     names = ds.class_names
     folders = class_folders(names, ds.header.num_classes)
     renamed = {name: folder for name, folder in zip(names, folders) if name != folder}
-    result = Extracted(str(out), renamed_classes=renamed)
-    for folder in folders:
-        (tmp / folder).mkdir(parents=True)
-    if not _speak_for_themselves(folders, names or folders):
-        (tmp / CLASSES_FILE).write_bytes(_class_list(folders, names or folders).to_json())
-    for sample in _samples(ds):
-        data = _to_png(sample) if isinstance(ds, ArrayReader) else sample.data
-        name = names[sample.label] if names else ""
-        _write(tmp, ds.source(sample.id), name, folders[sample.label], sample, data, result)
-        if progress is not None:
-            progress(result.samples, len(ds))
-    tmp.mkdir(exist_ok=True)
-    tmp.replace(out)
+    with AtomicFolder(out) as target:
+        result = Extracted(str(target.path), renamed_classes=renamed)
+        for folder in folders:
+            (target.tmp_path / folder).mkdir(parents=True)
+        if not _speak_for_themselves(folders, names or folders):
+            (target.tmp_path / CLASSES_FILE).write_bytes(_class_list(folders, names or folders).to_json())
+        for sample in _samples(ds):
+            data = _to_png(sample) if isinstance(ds, ArrayReader) else sample.data
+            name = names[sample.label] if names else ""
+            _write(target.tmp_path, ds.source(sample.id), name, folders[sample.label], sample, data, result)
+            if progress is not None:
+                progress(result.samples, len(ds))
+        target.commit()
     return result
 
 

@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from trainload.errors import UsageError
 from trainload.formats.hyperframe import MAX_TIMESTAMP_NS
 from trainload.formats.hyperframe_streams import StreamInfo
 from trainload.formats.layouts import without_gaps
 from trainload.reading.frame import Frame
 from trainload.reading.hyperframe import HyperframeReader
+from trainload.storage.folders import AtomicFolder
 
 Progress = Callable[[int, int], None]
 
@@ -55,28 +55,36 @@ def extract_frames(
 ) -> ExtractSummary:
     """Write the frames with start_ns <= time < end_ns of the named streams (all, where left out) under `folder`.
 
-    progress: called with (frames done, frames in all). Raises UsageError for an unknown stream and a folder that is not
-    empty; FormatError for a damaged frame; OSError from the system.
+    The folder has its name only when it is whole. progress: called with (frames done, frames in all).
+    Raises UsageError for an unknown stream and a folder that is not empty; FormatError for a damaged frame;
+    OSError from the system.
     """
     names = list(drive.streams) if streams is None else list(dict.fromkeys(streams))
     first, last = (None if time is None else drive.time_ns(time) for time in (start_ns, end_ns))
     spans = {name: _span(drive, name, first, last) for name in names}
-    target = Path(folder)
-    if target.exists() and any(target.iterdir()):
-        raise UsageError(f"the folder is not empty: {target}")
-    target.mkdir(parents=True, exist_ok=True)
     paths = stream_paths([drive.streams[name] for name in names])
+    with AtomicFolder(folder) as target:
+        size = _write_streams(drive, spans, paths, target.tmp_path, progress)
+        _write_table(drive, paths, target.tmp_path)
+        target.commit()
+    return ExtractSummary(os.fspath(folder), {name: last - first for name, (first, last) in spans.items()}, size)
+
+
+def _write_streams(
+    drive: HyperframeReader, spans: dict[str, tuple[int, int]], paths: dict[str, Path], root: Path,
+    progress: Progress | None,
+) -> int:  # fmt: skip
+    """Write the rows `spans` of each stream below `root`; bytes of their payloads."""
     total, done, size = sum(last - first for first, last in spans.values()), 0, 0
     for name, (first, last) in spans.items():
         writer = _TableWriter if drive.streams[name].packed else _FolderWriter
-        with writer(target / paths[name], drive, name, first) as out:
+        with writer(root / paths[name], drive, name, first) as out:
             for frame in drive.iter_positions(name, first, last):
                 size += out.write(frame)
                 done += 1
                 if progress is not None:
                     progress(done, total)
-    _write_table(drive, paths, target)
-    return ExtractSummary(str(target), {name: last - first for name, (first, last) in spans.items()}, size)
+    return size
 
 
 def _span(drive: HyperframeReader, name: str, start_ns: int | None, end_ns: int | None) -> tuple[int, int]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from trainload.importers.source import Channel, Damage, Source, SourceFrame, Sou
 from trainload.importers.stream_names import WantedNames
 from trainload.importers.window import WindowChoice, choose_window
 from trainload.recording.writer import HyperframeWriter, WriteSummary, none_committed
+from trainload.storage.target import check_target
 
 ENVELOPE_BATCH_BYTES = 64 << 10
 _TELL_EVERY = 256  # frames
@@ -58,15 +59,36 @@ def import_recording(
     resume: bool = False,
     progress: Progress | None = None,
     kind: str = "",
+    inputs: Sequence[str | os.PathLike[str]] = (),
 ) -> ImportReport:
     """Write all of `source` as the recording `out`, which has its name only when it is whole.
 
     window: "auto", or a length. codec: for streams that are not compressed already. resume: go on where an interrupted
-    import of the same source stopped. progress(done, total) is called now and then. Raises FormatError for a source
-    that is not what it should be, UsageError where `out` exists; an interrupted import can be resumed.
+    import of the same source stopped. progress(done, total) is called now and then. inputs: paths that are read, none
+    of which may be `out`. Raises FormatError for a source that is not what it should be, UsageError where `out` exists;
+    an interrupted import can be resumed.
     """
-    leftover = Leftover.of(out) if resume else None
-    choice = _choose_window(source, window, leftover)
+    check_target(out, overwrite=overwrite, inputs=inputs)
+    leftover = Leftover.of(out, kind) if resume else None
+    try:
+        choice = _choose_window(source, window, leftover)
+        summary, run = _write(source, out, choice, leftover, codec, overwrite, progress, kind)
+    finally:
+        if leftover is not None:
+            leftover.close()
+    about_late = run.lateness.sentence(summary.late)
+    if about_late:
+        source.notes.append(about_late)
+    if progress is not None:
+        progress(*source.progress())
+    return ImportReport(summary, choice, run.streams, source.damage, source.notes)
+
+
+def _write(
+    source: Source, out: str | os.PathLike[str], choice: WindowChoice, leftover: Leftover | None, codec: str,
+    overwrite: bool, progress: Progress | None, kind: str,
+) -> tuple[WriteSummary, _Import]:  # fmt: skip
+    """Write the file; what it holds, and the import as it went."""
     meta: dict[str, Any] = {"import": {"format": kind}}
     committed = none_committed if leftover is None else leftover.stored
     with HyperframeWriter(out, window=choice.window_ns, meta=meta, overwrite=overwrite, committed=committed) as writer:
@@ -80,12 +102,7 @@ def import_recording(
         summary = writer.finalize()
     if leftover is not None:
         leftover.remove()
-    about_late = run.lateness.sentence(summary.late)
-    if about_late:
-        source.notes.append(about_late)
-    if progress is not None:
-        progress(*source.progress())
-    return ImportReport(summary, choice, run.streams, source.damage, source.notes)
+    return summary, run
 
 
 def _choose_window(source: Source, window: str | int, leftover: Leftover | None) -> WindowChoice:

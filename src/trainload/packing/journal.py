@@ -76,7 +76,7 @@ class Journal:
     """
 
     def __init__(self, target: Path, identity: dict[str, Any], *, resume: bool) -> None:
-        """target: what is packed; the journal lies beside it. identity: JSON values, equal where a pack is resumed.
+        """target: the journal lies beside it. identity: what must be equal for a resumed pack, JSON values.
 
         Raises UsageError where it is not, and where another process packs to the same name.
         """

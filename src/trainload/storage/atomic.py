@@ -131,6 +131,8 @@ class AtomicFile:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.abort()
+        if isinstance(error, OSError) and not self.keeps:
+            name_path(error, self.tmp_path, self.path)
 
     def __del__(self) -> None:
         if getattr(self, "_fd", -1) >= 0 and release is not None:  # modules may go first when the interpreter ends
@@ -140,6 +142,14 @@ class AtomicFile:
 def tmp_name(path: Path) -> Path:
     """What a file that can be gone on with is called until it is whole."""
     return path.with_name(path.name + ".tmp")
+
+
+def name_path(error: OSError, working: Path, path: Path) -> None:
+    """Have an error that names no file, or one at or below `working`, which is gone, name `path`, which was asked for."""
+    named = error.filename
+    gone = isinstance(named, str | bytes) and Path(os.fsdecode(named)).is_relative_to(working)
+    if error.errno is not None and (named is None or gone):
+        error.filename = os.fspath(path)
 
 
 def sync_folder(folder: Path) -> None:

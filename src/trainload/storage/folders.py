@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 
 from trainload.errors import UsageError
-from trainload.storage.atomic import sync_folder
+from trainload.storage.atomic import name_path, sync_folder
 from trainload.storage.claim import private_name
 
 
@@ -31,7 +31,7 @@ class AtomicFolder:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path).resolve()
         if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
-            raise UsageError(f"the folder to write to must be new or empty: {self.path}")
+            raise UsageError(f"the folder to write to must be new or empty, and this is not empty: {self.path}")
         make_folders(self.path.parent)
         self.tmp_path = private_name(self.path)
         self.tmp_path.mkdir()
@@ -49,6 +49,8 @@ class AtomicFolder:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         shutil.rmtree(self.tmp_path, ignore_errors=True)  # gone after commit()
+        if isinstance(error, OSError):
+            name_path(error, self.tmp_path, self.path)
 
 
 def _sync_file_system(folder: Path) -> None:
