@@ -17,8 +17,8 @@ from numpy.lib.recfunctions import repack_fields
 from numpy.typing import NDArray
 
 from trainload.aligning.streams import TimedStreams
-from trainload.errors import UsageError
-from trainload.formats.hyperframe import HARDWARE_TIME
+from trainload.errors import FormatError, UsageError
+from trainload.formats.hyperframe import HARDWARE_TIME, MAX_TIMESTAMP_NS
 from trainload.formats.hyperframe_streams import TIME_FIELD, StreamInfo
 from trainload.reading.hyperframe import HyperframeReader
 
@@ -75,6 +75,10 @@ class RecordingTimes:
         if stream not in self._packed:
             arrays = [frame.array() for frame in self.reader.iter_range(stream, _FIRST, _LAST)]
             samples = np.concatenate(arrays) if arrays else np.empty(0, self.reader.streams[stream].dtype)
+            if len(samples) and samples[TIME_FIELD].max() > MAX_TIMESTAMP_NS:
+                raise FormatError("the time of a sample must fit 63 bits", field=TIME_FIELD, offset=None,
+                                  found=f"{samples[TIME_FIELD].max():,}", expected=f"at most {MAX_TIMESTAMP_NS:,}",
+                                  path=repr(self.reader))  # fmt: skip
             self._packed[stream] = samples[np.argsort(samples[TIME_FIELD], kind="stable")]
         return self._packed[stream]
 

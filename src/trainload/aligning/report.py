@@ -174,9 +174,11 @@ def _worst(times: NDArray[np.int64], residual: NDArray[np.int64], size: NDArray[
 
 def _latency(drive: TimedStreams, name: str) -> Latency | None:
     received = drive.receive_times(name)
-    if received is None or not received.any():
+    if received is None:
         return None
     known = received > 0
+    if not known.any():
+        return None
     late = received[known] - drive.timestamps(name)[known]
     p50, p99 = np.percentile(late, (50, 99))
     return Latency(float(late.mean()), float(p50), float(p99), float(late.max()))

@@ -13,13 +13,16 @@ from trainload.cli.app import app
 from trainload.cli.progress import progress_bar
 from trainload.cli.terminal import Terminal
 from trainload.errors import UsageError
-from trainload.importers.formats import FORMATS, open_source
+from trainload.importers.formats import FORMATS, format_name, open_source
 from trainload.importers.run import ImportReport, import_recording
 
 
 @app.command("import")
 def import_(
-    kind: Annotated[str, typer.Argument(metavar="FORMAT", help=f"One of: {', '.join(FORMATS)}.")],
+    kind: Annotated[
+        str,
+        typer.Argument(metavar="FORMAT", help=f"One of: {', '.join(FORMATS)}; or rosbag, comma."),
+    ],
     source: Annotated[Path, typer.Argument(metavar="SRC", help="The file or folder to read.")],
     out: Annotated[Path, typer.Argument(metavar="OUT.hfr", help="The new recording.")],
     window: Annotated[
@@ -49,8 +52,8 @@ def import_(
     opened = open_source(kind, source, scratch=out.parent, **given)
     with progress_bar("importing") as progress:
         report = import_recording(
-            opened, out, window=window, codec=codec, overwrite=overwrite, resume=resume, progress=progress, kind=kind,
-            inputs=[source],
+            opened, out, window=window, codec=codec, overwrite=overwrite, resume=resume, progress=progress,
+            kind=format_name(kind, source), inputs=[source],
         )  # fmt: skip
     if as_json:
         typer.echo(json.dumps(report.facts()))

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainload.formats.hyperframe_streams import CLOCKS
+from trainload.formats.json_values import parse_json
 
 STREAM_SCHEMA = "trainload.stream"
 FRAME_TOPIC = "trainload/frames"
@@ -65,9 +66,10 @@ def recording_texts(meta: dict[str, Any], clocks: dict[str, str], *, by_log_time
 def recording_of(texts: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str], bool]:
     """META, clocks, and True for log times, of what `recording_texts` made. Raises ValueError for anything else."""
     try:
-        meta, clocks = json.loads(texts.get("meta", "{}")), json.loads(texts.get("clocks", "{}"))
+        meta = json.loads(texts.get("meta", "{}"))  # META may hold NaN
     except RecursionError as error:
-        raise ValueError("JSON that is too deep") from error
+        raise ValueError("META is nested too deep") from error
+    clocks = parse_json(texts.get("clocks", "{}"))
     if not isinstance(meta, dict) or not isinstance(clocks, dict) or not set(map(str, clocks.values())) <= set(CLOCKS):
         raise ValueError("meta and clocks must be objects, and a clock one of " + ", ".join(CLOCKS))
     return meta, {str(name): str(clock) for name, clock in clocks.items()}, texts.get("times") == "log"

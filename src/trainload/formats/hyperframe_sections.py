@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainload.errors import FormatError
+from trainload.formats.hyperframe import MAX_TIMESTAMP_NS
 
 TAG_STREAMS = b"STRM"
 TAG_WINDOWS = b"WNDW"
@@ -41,7 +42,11 @@ class Drop:
 
 def receive_times_from_bytes(body: bytes, *, entries: int, path: str = "") -> NDArray[np.uint64]:
     """uint64[entries]: nanoseconds at which each frame was received, NO_RECEIVE_TIME where unknown. FormatError."""
-    return _array(body, np.dtype("<u8"), entries, "section RECV", path)
+    times: NDArray[np.uint64] = _array(body, np.dtype("<u8"), entries, "section RECV", path)
+    if entries and times.max() > MAX_TIMESTAMP_NS:
+        raise FormatError("a receive time must fit 63 bits", field="section RECV", offset=None,
+                          found=f"{times.max():,}", expected=f"at most {MAX_TIMESTAMP_NS:,}", path=path)  # fmt: skip
+    return times
 
 
 def durations_from_bytes(body: bytes, *, entries: int, path: str = "") -> NDArray[np.uint32]:

@@ -16,6 +16,7 @@ import numpy as np
 
 from trainload.errors import FormatError
 from trainload.formats.field_rules import FieldRules, rules_from_json, rules_to_json
+from trainload.formats.json_values import parse_json
 from trainload.formats.layouts import MAX_ROW_BYTES, Layout
 
 CLOCKS = ("hardware", "host")
@@ -91,17 +92,27 @@ class StreamInfo:
         clock = item.get("clock", str, "host")
         if clock not in CLOCKS:
             raise ValueError(f"clock must be one of {CLOCKS}, not {clock!r}")
-        dtype = value.get("dtype")
+        stored = value.get("dtype")
+        dtype = None if stored is None else dtype_from_json(stored)
+        packed = item.get("packed", bool, False)
+        if packed and not _has_times(dtype):
+            raise ValueError(f"samples of a packed stream begin with {TIME_FIELD}, of type <u8, not {stored!r}"[:200])
         return StreamInfo(
             id=item.integer("id", 0xFFFF), name=item.get("name", str), kind=item.get("kind", str, "generic"),
-            encoding=item.get("encoding", str, "raw"), dtype=None if dtype is None else dtype_from_json(dtype),
+            encoding=item.get("encoding", str, "raw"), dtype=dtype,
             shape=_shape(value.get("shape", [-1])), rate_hz=item.number("rate_hz"), clock=clock,
             frame_duration_ns=item.integer("frame_duration_ns", (1 << 32) - 1, optional=True),
             codec=item.get("codec", str, "none"),
             shuffle=item.integer("shuffle", MAX_ELEMENT_BYTES, optional=True) or 0,
-            packed=item.get("packed", bool, False), calibration=item.get("calibration", dict, {}),
+            packed=packed, calibration=item.get("calibration", dict, {}),
             fields=rules_from_json(value.get("fields", [])), layout=_layout_from_json(value.get("layout")),
         )  # fmt: skip
+
+
+def _has_times(dtype: np.dtype[Any] | None) -> bool:
+    """True for the element type of a packed stream: TIME_FIELD, u64, then at least one field more."""
+    names = dtype.names or () if dtype is not None else ()
+    return dtype is not None and len(names) > 1 and names[0] == TIME_FIELD and dtype[0] == np.dtype("<u8")
 
 
 class _Object:
@@ -224,7 +235,7 @@ def streams_to_bytes(streams: Iterable[StreamInfo]) -> bytes:
 def streams_from_bytes(body: bytes, *, path: str = "") -> list[StreamInfo]:
     """Parse the body of section STRM. Raises FormatError for a broken table, a repeated id or a repeated name."""
     try:
-        items = json.loads(body)
+        items = parse_json(body)
         if not isinstance(items, Sequence) or isinstance(items, str):
             raise ValueError("the table must be an array")
         streams = [StreamInfo.from_json(item) for item in items]

@@ -5,6 +5,7 @@ A subset read by hand: the files begin with "%YAML:1.0", which YAML libraries re
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,9 @@ def _value(text: str) -> Any:
         return [_value(part.strip()) for part in text.strip("[]").split(",") if part.strip()]
     for kind in (int, float):
         try:
-            return kind(text)
+            value = kind(text)
         except ValueError:
             continue
+        if math.isfinite(value):  # JSON has no others
+            return value
     return text.strip("\"'")

@@ -19,7 +19,7 @@ UNREADABLE = (sqlite3.Error, UnicodeDecodeError)  # the latter where the error t
 _LAST_ID = (1 << 63) - 1
 _MAX_GAP = 1000  # between the ids of neighbours, unless rows were deleted from the bag
 _RUN = 20  # rows after a larger gap that prove it
-_ROWS = "SELECT id, {} FROM messages WHERE id >= ? ORDER BY id"
+_ROWS = f"SELECT id, {{}} FROM messages WHERE id BETWEEN ? AND {_LAST_ID} AND typeof(id) = 'integer' ORDER BY id"
 
 
 def page_bytes(head: bytes) -> int:
@@ -42,22 +42,23 @@ class BagDatabase:
         self.damaged = False  # as far as `rows` has found
         self._bag = _connect(path)
 
-    def topics(self) -> list[sqlite3.Row]:
-        """Raises one of UNREADABLE."""
-        return self._bag.execute("SELECT * FROM topics").fetchall()
+    def topics(self) -> list[dict[str, Any]]:
+        """Every column by its name. Raises one of UNREADABLE."""
+        return [dict(row) for row in self._bag.execute("SELECT * FROM topics")]
 
     def definitions(self) -> dict[str, tuple[str, bytes]]:
         """Encoding and text by type; {} in bags of before 2023, which have none."""
         try:
             rows = self._bag.execute("SELECT topic_type, encoding, encoded_message_definition FROM message_definitions")
-            return {name: (encoding, str(text).encode()) for name, encoding, text in rows}
+            return {name: (str(encoding), str(text).encode()) for name, encoding, text in rows}
         except UNREADABLE:
             return {}
 
     def last_id(self) -> int:
         """The id of the last message that can be reached, 0 where none can: for progress alone."""
         try:
-            return int(self._bag.execute("SELECT max(id) FROM messages").fetchone()[0] or 0)
+            found = self._bag.execute("SELECT max(id) FROM messages").fetchone()[0]
+            return found if isinstance(found, int) else 0
         except UNREADABLE:
             return 0
 
@@ -79,6 +80,9 @@ class BagDatabase:
                 self.damaged = True
                 order.doubt()
                 place = max(place, order.next_id)
+                if place > _LAST_ID:
+                    damage.add(f"{self.name}: no message behind {_LAST_ID:,} can be read: {error}")
+                    return
                 row = self._row_at(place, columns)
                 if row is not None:  # Python's cursor steps ahead: the row before the damage
                     yield from order.sound(row)

@@ -13,18 +13,21 @@ from pathlib import Path
 
 _MAX_BYTES = 4 << 20
 _LINE = re.compile(r"^( *)(- +)?(\w+): *[\"']?([^\"'\s]*)")
+_FILE = re.compile(r"^ *(?:- +)?(?:path: *)?[\"']?([^\"':\n]*\.(?:db3|mcap)(?:\.zstd)?)[\"']?\s*$", re.MULTILINE)
+_COUNT = re.compile(r"[0-9]{1,18}")
 _PLAIN_ITEM = re.compile(r"^ *- +[\"']?([^\"'\s:]+)[\"']?\s*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class BagMetadata:
     """storage: "sqlite3", "mcap" or "". mode: "none", "file", "message", "storage". compression: "zstd" or a plugin's
-    name. messages: how many per file, by its name without ".zstd"."""
+    name. messages: how many per file, by its name without ".zstd". files: the names of all, without it."""
 
     storage: str = ""
     mode: str = "none"
     compression: str = ""
     messages: dict[str, int] = field(default_factory=dict)
+    files: tuple[str, ...] = ()
 
     @staticmethod
     def of(folder: Path) -> BagMetadata:
@@ -39,17 +42,24 @@ class BagMetadata:
         messages = {
             _name(keys["path"]): int(keys["message_count"])
             for keys in blocks
-            if keys.get("path") and keys.get("message_count", "").isdecimal()
+            if keys.get("path") and _COUNT.fullmatch(keys.get("message_count", ""))
         }
         files = [item for item in _PLAIN_ITEM.findall(text) if Path(item.removesuffix(".zstd")).suffix]
-        if not messages and len(files) == 1 and whole.get("message_count", "").isdecimal():
+        if not messages and len(files) == 1 and _COUNT.fullmatch(whole.get("message_count", "")):
             messages[_name(files[0])] = int(whole["message_count"])  # bags older than version 5 list no `files`
         return BagMetadata(
             whole.get("storage_identifier", ""),
             whole.get("compression_mode", "").lower() or "none",
             whole.get("compression_format", "").lower(),
             messages,
+            tuple(dict.fromkeys(map(_name, _FILE.findall(text)))),
         )
+
+    def missing(self, folder: Path) -> list[str]:
+        """The files that are not in `folder`, neither plain nor compressed; none where all were given other names."""
+        gone = [name for name in self.files if not any((folder / (name + end)).exists() for end in ("", ".zstd"))]
+        there = [path for end in ("db3", "mcap") for path in folder.glob(f"*.{end}*")]
+        return [] if len(gone) == len(self.files) == len(there) else gone
 
 
 def _name(path: str) -> str:

@@ -139,11 +139,14 @@ def seconds_to_ns(text: str) -> int:
     """Exact ns of decimal seconds: "1305031102.175304" has more digits than a float keeps. Raises ValueError."""
     whole, _, fraction = text.strip().partition(".")
     if not whole.lstrip("-").isdigit() or (fraction and not fraction.isdigit()):
-        from decimal import Decimal, InvalidOperation
+        from decimal import Decimal
 
         try:
-            return int((Decimal(text.strip()) * 1_000_000_000).to_integral_value())
-        except (InvalidOperation, OverflowError) as error:
+            seconds = Decimal(text.strip())
+            if not abs(seconds) < 1 << 63:  # also a NaN: before an integer of a million digits is made of it
+                raise ValueError(f"no time in seconds: {text[:40]!r}")
+            return int((seconds * 1_000_000_000).to_integral_value())
+        except ArithmeticError as error:
             raise ValueError(f"no time in seconds: {text!r}") from error
     nanoseconds = int((fraction + "0" * 9)[:9])
     return int(whole) * 1_000_000_000 + (-nanoseconds if whole.startswith("-") else nanoseconds)

@@ -27,8 +27,9 @@ from trainload.importers.csv_rows import (
 )
 from trainload.importers.file_list import NameArray, base_name, listed_files
 from trainload.importers.source import Damage, SourceStream
+from trainload.importers.time_units import TimeUnit, unit_of_whole
 
-_TIME_SOURCE = "data.csv, first column"
+_TIME_SOURCE = "data.csv, first column"  # nanoseconds
 _KIND = {"imu": "imu", "cam": "camera", "leica": "position", "vicon": "pose", "state": "ground truth"}
 _QUATERNION = re.compile(r"q_\w+_w")
 _ATTACHED = ("data.ply", "body.yaml")
@@ -42,7 +43,7 @@ def open_euroc(path: str | Path) -> ColumnSource:
     folders = sorted(child for child in root.iterdir() if child.is_dir())
     for folder in folders:
         if (folder / "data.csv").is_file():
-            column = _column(folder, source.damage)
+            column = _column(folder, source)
             if column is None:
                 source.notes.append(f"{folder.name} was left out: its data.csv has no row that can be read")
             else:
@@ -75,29 +76,39 @@ def _attach_files(source: ColumnSource, root: Path, folders: list[Path]) -> None
             source.notes.append(f"left out of {folder.name}: {', '.join(left_out[:5])}, {len(left_out):,} files")
 
 
-def _column(folder: Path, damage: Damage) -> Column | None:
+def _column(folder: Path, source: ColumnSource) -> Column | None:
     """The sensor's stream; None where its list has no row that can be read."""
+    damage = source.damage
     header, first = read_header(folder / "data.csv")
+    unit = unit_of_whole(first)
+    if unit.why:
+        source.notes.append(f"{folder.name}: {unit.why}")
     kind = next((kind for prefix, kind in _KIND.items() if folder.name.startswith(prefix)), "generic")
     calibration = calibration_from_yaml(folder / "sensor.yaml", damage)
-    about: dict[str, Any] = {"kind": kind, "calibration": {**calibration, "columns": header[1:]}}
+    about: dict[str, Any] = {
+        "kind": kind,
+        "time_source": _time_source(unit),
+        "calibration": {**calibration, "columns": header[1:]},
+    }
     if (folder / "data").is_dir():
-        column = _pictures(folder, damage, about)
+        column = _pictures(folder, unit, damage, about)
     elif are_numbers(first, range(1, len(header))):
-        column = _numbers(folder, header, damage, about)
+        column = _numbers(folder, header, unit, damage, about)
     else:
-        column = _texts(folder, header, damage, about)
+        column = _texts(folder, header, unit, damage, about)
     return column if len(column.times) else None
 
 
-def _numbers(folder: Path, header: Words, damage: Damage, about: dict[str, Any]) -> Column:
+def _time_source(unit: TimeUnit) -> str:
+    return _TIME_SOURCE + (f", {unit.name}" if unit.why else "")
+
+
+def _numbers(folder: Path, header: Words, unit: TimeUnit, damage: Damage, about: dict[str, Any]) -> Column:
     names = unique_names([name.split(" [")[0] for name in header[1:]])
     numbers = NumberColumns(names, range(1, len(header)))
-    rows = csv_rows(folder / "data.csv", 0, int, damage, numbers.check)
+    rows = csv_rows(folder / "data.csv", 0, unit.to_ns, damage, numbers.check)
     pack = numbers.packer()
-    stream = SourceStream(
-        folder.name, dtype=numbers.dtype, time_source=_TIME_SOURCE, packed=True, fields=_quaternions(names), **about
-    )
+    stream = SourceStream(folder.name, dtype=numbers.dtype, packed=True, fields=_quaternions(names), **about)
     return Column(stream, rows.times, lambda k: pack(rows.csv_words(k)))
 
 
@@ -107,17 +118,19 @@ def _quaternions(names: list[str]) -> FieldRules:
     return {group: "quaternion_wxyz" for group in groups if set(group) <= set(names)}
 
 
-def _texts(folder: Path, header: Words, damage: Damage, about: dict[str, Any]) -> Column:
-    rows = csv_rows(folder / "data.csv", 0, int, damage, any_words)
+def _texts(folder: Path, header: Words, unit: TimeUnit, damage: Damage, about: dict[str, Any]) -> Column:
+    rows = csv_rows(folder / "data.csv", 0, unit.to_ns, damage, any_words)
     names = unique_names(header)
-    stream = SourceStream(folder.name, encoding="json", time_source=_TIME_SOURCE, **about)
+    stream = SourceStream(folder.name, encoding="json", **about)
     return Column(stream, rows.times, lambda k: json.dumps(dict(zip(names, rows.csv_words(k)))).encode())
 
 
-def _pictures(folder: Path, damage: Damage, about: dict[str, Any]) -> Column:
+def _pictures(folder: Path, unit: TimeUnit, damage: Damage, about: dict[str, Any]) -> Column:
     listed = NameArray()
-    rows = csv_rows(folder / "data.csv", 0, int, damage, lambda words: listed.append(base_name(words[1].strip())))
+    rows = csv_rows(
+        folder / "data.csv", 0, unit.to_ns, damage, lambda words: listed.append(base_name(words[1].strip()))
+    )
     files = listed_files(folder / "data")
     add_unlisted(damage, folder.name, files, listed.array())
-    stream = file_stream(folder.name, files.extension, clock="hardware", time_source=_TIME_SOURCE, **about)
+    stream = file_stream(folder.name, files.extension, clock="hardware", **about)
     return Column(stream, rows.times, file_loader(lambda k: f"{folder}/data/{base_name(rows.csv_words(k)[1])}"))

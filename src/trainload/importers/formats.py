@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from trainload.errors import UsageError
+from trainload.importers.plain_files import plain_head
 from trainload.importers.source import Source
 
 FORMATS: dict[str, tuple[str, str]] = {
@@ -24,17 +25,22 @@ FORMATS: dict[str, tuple[str, str]] = {
 }
 
 
+ALSO_CALLED = {"rosbag": ("rosbag1", "rosbag2"), "ros1": ("rosbag1",), "ros2": ("rosbag2",), "comma": ("comma2k19",)}
+_ROS1_MAGIC = b"#ROSBAG V"
+
+
 def open_source(kind: str, path: str | Path, *, scratch: str | Path | None = None, **options: Any) -> Source:
     """The recording at `path`. scratch: the folder for what a compressed log unpacks to, by default the system's.
 
     options: `clocks` (stream to "hardware" or "host") and `times` ("stamp", "log") for MCAP and bags, `log` for
-    nuScenes, `unit` and `clock` for a folder. Raises UsageError for an unknown format, an option that the format does
-    not take, and a path that holds nothing of it.
+    nuScenes, `unit` and `clock` for a folder. kind: of FORMATS or ALSO_CALLED. Raises UsageError for an unknown format,
+    an option that the format does not take, and a path that holds nothing of it.
     """
-    if kind not in FORMATS:
+    if kind not in FORMATS and kind not in ALSO_CALLED:
         raise UsageError(f"a format is one of {', '.join(FORMATS)}, not {kind!r}")
     if not Path(path).exists():
         raise UsageError(f"there is nothing at {path}")
+    kind = format_name(kind, Path(path))
     module, name = FORMATS[kind]
     opener: Callable[..., Source] = getattr(import_module(module), name)
     accepted = signature(opener).parameters
@@ -44,3 +50,14 @@ def open_source(kind: str, path: str | Path, *, scratch: str | Path | None = Non
     if "scratch" in accepted:
         options["scratch"] = scratch
     return opener(path, **options)
+
+
+def format_name(kind: str, path: Path) -> str:
+    """The name in FORMATS of a format that may be called by a shorter one: "rosbag" is what lies at `path`."""
+    names = ALSO_CALLED.get(kind, (kind,))
+    if len(names) == 1:
+        return names[0]
+    file = path if path.is_file() else next(iter(sorted(path.glob("*.bag*"))), None)
+    return (
+        "rosbag1" if file is not None and file.is_file() and plain_head(file, 16).startswith(_ROS1_MAGIC) else "rosbag2"
+    )

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from trainload.errors import UsageError
 from trainload.formats.field_rules import FieldRules
+from trainload.formats.hyperframe import MAX_TIMESTAMP_NS
 from trainload.importers.attached import attached_column, first_time
 from trainload.importers.columns import Column, ColumnSource, file_loader, file_stream, need_folder, row_loader
 from trainload.importers.file_list import FileList, listed_files
@@ -25,7 +26,7 @@ from trainload.importers.kitti_calibration import FILES, OXTS_RULES, kitti_calib
 from trainload.importers.source import SourceStream
 from trainload.storage.file import FileSource
 
-_NUMBERED = re.compile(r"[0-9]{1,12}\.")
+_NUMBERED = re.compile(r"[0-9]{1,10}\.")
 _PERIOD_NS = 100_000_000  # the recordings run at 10 Hz
 _TRACKLETS = "tracklet_labels.xml"
 _MAX_OXTS_BYTES = 1 << 16
@@ -206,13 +207,15 @@ def _all_lines(path: Path) -> Times:
 
 
 def _time_ns(line: str) -> int:
-    """ "2011-09-26 13:02:25.964389445" in UTC as ns, -1 for a line that is no time."""
+    """ "2011-09-26 13:02:25.964389445" in UTC as ns, -1 for a line that is no time, or one that 63 bits
+    do not hold."""
     whole, _, fraction = line.strip().partition(".")
     try:
         seconds = datetime.fromisoformat(whole).replace(tzinfo=UTC).timestamp()
-        return int(seconds) * 1_000_000_000 + int((fraction + "0" * 9)[:9])
-    except ValueError:
+        time_ns = int(seconds) * 1_000_000_000 + int((fraction + "0" * 9)[:9])
+    except (ValueError, OverflowError):
         return -1
+    return time_ns if 0 <= time_ns <= MAX_TIMESTAMP_NS else -1
 
 
 def _runs(frames: NDArray[np.int64]) -> list[list[int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,8 @@ def _value(words: list[str]) -> Any:
     try:
         numbers = [float(word) for word in words]
     except ValueError:
+        return " ".join(words)
+    if not all(map(math.isfinite, numbers)):  # JSON has no others
         return " ".join(words)
     if len(numbers) == 1:
         return numbers[0]

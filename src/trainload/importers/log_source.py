@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from trainload.errors import UsageError
+from trainload.importers.bag_metadata import BagMetadata
 from trainload.importers.plain_files import PlainFiles, plain_head
 from trainload.importers.source import Channel, Damage, SourceFrame, SourceStream
 from trainload.importers.topics import TopicStreams
@@ -43,9 +44,19 @@ class LogSource(ABC):
         self.meta: dict[str, Any] = {}
         self._packed_messages = packed_messages
         self._paths = log_files(path, self.PATTERN, self.MAGIC, self.damage)
+        self._count_missing_files(Path(path))
         self._sizes = [file.stat().st_size for file in self._paths]
         self._before = 0
         self._files = PlainFiles(scratch)
+
+    def _count_missing_files(self, folder: Path) -> None:
+        """Splits that the metadata.yaml of a ROS 2 bag names and that are not there."""
+        if folder.is_dir():
+            about = BagMetadata.of(folder)
+            for name in about.missing(folder):
+                frames = about.messages.get(name, 0)
+                said = f" with its {frames:,} messages" if frames else ""
+                self.damage.add(f"{folder / name} is not there{said}, though metadata.yaml names it", frames=frames)
 
     def items(self) -> Iterator[SourceStream | SourceFrame]:
         """Every message in the order of the log."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import struct
 from collections.abc import Callable, Iterator
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from trainload.formats.exported import FRAME_ENCODING, FRAME_TOPIC, STREAM_SCHEMA, FrameFacts
 from trainload.formats.hyperframe_streams import TIME_FIELD, StreamInfo
+from trainload.formats.json_values import parse_json
 from trainload.importers.source import Channel, Damage, SourceFrame, SourceStream
 from trainload.importers.topics import LogMessage
 
@@ -74,8 +74,8 @@ class OwnStreams:
 
     def _info(self, channel: Channel) -> StreamInfo | None:
         try:
-            return StreamInfo.from_json(json.loads(channel.schema))
-        except (ValueError, TypeError, RecursionError, OverflowError) as error:
+            return StreamInfo.from_json(parse_json(channel.schema))
+        except (ValueError, TypeError, OverflowError) as error:
             self._damage.add(f"{channel.topic}: its schema is no stream, kept as messages: {error}")
             return None
 

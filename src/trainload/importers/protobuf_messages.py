@@ -133,7 +133,7 @@ def _schema_fields(channel: Channel) -> tuple[dict[str, int], int]:
     try:
         descriptor = import_module("google.protobuf.descriptor_pb2")
     except ImportError as error:
-        raise UsageError("protobuf logs need mcap-protobuf-support: pip install 'trainload[robotics]'") from error
+        raise UsageError("protobuf logs need the protobuf package: pip install 'trainload[robotics]'") from error
     try:
         files = descriptor.FileDescriptorSet.FromString(channel.schema).file
     except Exception as error:  # protobuf's DecodeError is not a ValueError

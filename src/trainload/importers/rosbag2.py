@@ -22,6 +22,8 @@ from trainload.importers.plain_files import plain_head
 from trainload.importers.source import Channel, Damage, SourceFrame, SourceStream, Span
 from trainload.importers.topics import MAX_MESSAGE_BYTES, LogMessage, TopicStreams
 
+_TOPIC_COLUMNS = {"id", "name", "type", "serialization_format"}
+
 
 class Rosbag2Source(LogSource):
     """The messages of one bag. counts: how many its metadata.yaml says each file has."""
@@ -80,9 +82,13 @@ class Rosbag2Source(LogSource):
             self.damage.add(f"{bag.name}: its topics cannot be read: {error}")
             return numbers
         for row in rows:
+            if not row.keys() >= _TOPIC_COLUMNS:
+                missing = ", ".join(sorted(_TOPIC_COLUMNS - row.keys()))
+                self.damage.add(f"{bag.name}: the table of topics has no {missing}")
+                return numbers
             encoding, definition = definitions.get(row["type"]) or _standard_definition(row["type"])
             keys = ("offered_qos_profiles", "type_description_hash")
-            metadata = {key: str(row[key]) for key in keys if key in row.keys()}  # noqa: SIM118 - a Row iterates values
+            metadata = {key: str(row[key]) for key in keys if key in row}
             if encoding and row["type"] not in definitions:
                 metadata["definition"] = "by rosbags, not in the bag"
             channel = Channel(
@@ -146,7 +152,7 @@ def _spans(bag: BagDatabase) -> dict[str, Span]:
             spans[topic] = Span(1, time, time).joined(spans.get(topic))
     try:
         names = {row["id"]: str(row["name"]) for row in bag.topics()}
-    except UNREADABLE:
+    except (KeyError, *UNREADABLE):
         names = {}
     return {names.get(number, f"topic_{number}"): span for number, span in spans.items()}
 

@@ -25,7 +25,16 @@ from trainload.importers.ros_messages import UNDECODED, ros_splitter
 from trainload.importers.source import Channel, Damage, SourceFrame, SourceStream, Wrapping
 from trainload.importers.video_units import is_key_frame
 
-_BAD_MESSAGE = (ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError, struct.error)
+_BAD_MESSAGE = (
+    ValueError,
+    IndexError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+    struct.error,
+)
 CLOCKS = ("hardware", "host")
 TIMES = ("stamp", "log")
 MAX_MESSAGE_BYTES = 256 << 20  # stored or unpacked: what an import may hold in memory

@@ -19,11 +19,11 @@ from trainload.importers.columns import (
     file_loader,
     file_stream,
     need_folder,
-    seconds_to_ns,
 )
 from trainload.importers.csv_rows import NumberColumns, Words, any_words, spaced_rows
 from trainload.importers.file_list import NameArray, base_name, extension_of, listed_files
 from trainload.importers.source import Damage, SourceStream
+from trainload.importers.time_units import Seconds
 
 _NUMBERS = {
     "accelerometer": ("imu", ("ax", "ay", "az")),
@@ -41,13 +41,16 @@ def open_tum(path: str | Path) -> ColumnSource:
     if not any(list_path.stem in _NUMBERS or (root / list_path.stem).is_dir() for list_path in lists):
         raise UsageError(f"no list of a TUM sequence (rgb.txt with a folder rgb, ...) lies in {root}")
     for list_path in lists:
+        to_ns = Seconds()
         if list_path.stem in _NUMBERS:
-            column = _numbers(list_path, source.damage)
+            column = _numbers(list_path, source.damage, to_ns)
         elif list_path.stem in _PICTURES or (root / list_path.stem).is_dir():
-            column = _files(root, list_path, source.damage)
+            column = _files(root, list_path, source.damage, to_ns)
         else:
-            column = _lines(list_path, source.damage)
+            column = _lines(list_path, source.damage, to_ns)
         source.columns.append(column)
+        if to_ns.why:
+            source.notes.append(f"{list_path.name}: {to_ns.why}")
     taken = {list_path.stem for list_path in lists} | {list_path.name for list_path in lists}
     left_out = sorted(child.name for child in root.iterdir() if child.name not in taken)
     if left_out:
@@ -55,14 +58,14 @@ def open_tum(path: str | Path) -> ColumnSource:
     return source
 
 
-def _files(root: Path, list_path: Path, damage: Damage) -> Column:
+def _files(root: Path, list_path: Path, damage: Damage, to_ns: Seconds) -> Column:
     listed, folder = NameArray(), root / list_path.stem
 
     def check(words: Words) -> None:
         _need_words(words, 2)
         listed.append(base_name(words[1]))
 
-    rows, comments = spaced_rows(list_path, seconds_to_ns, damage, check)
+    rows, comments = spaced_rows(list_path, to_ns, damage, check)
     names = listed.array()
     extension = extension_of(os.fsdecode(names[0])) if len(names) else ""
     if folder.is_dir():
@@ -74,7 +77,7 @@ def _files(root: Path, list_path: Path, damage: Damage) -> Column:
     return Column(stream, rows.times, file_loader(lambda k: f"{folder}/{base_name(rows.words(k)[1])}"))
 
 
-def _numbers(list_path: Path, damage: Damage) -> Column:
+def _numbers(list_path: Path, damage: Damage, to_ns: Seconds) -> Column:
     kind, names = _NUMBERS[list_path.stem]
     numbers = NumberColumns(names, range(1, len(names) + 1))
 
@@ -82,7 +85,7 @@ def _numbers(list_path: Path, damage: Damage) -> Column:
         _need_words(words, len(names) + 1)
         numbers.check(words)
 
-    rows, comments = spaced_rows(list_path, seconds_to_ns, damage, check)
+    rows, comments = spaced_rows(list_path, to_ns, damage, check)
     pack = numbers.packer()
     stream = SourceStream(
         list_path.stem, kind, dtype=numbers.dtype, clock="host", time_source=f"{list_path.name}, on the host's clock",
@@ -91,8 +94,8 @@ def _numbers(list_path: Path, damage: Damage) -> Column:
     return Column(stream, rows.times, lambda k: pack(rows.words(k)))
 
 
-def _lines(list_path: Path, damage: Damage) -> Column:
-    rows, comments = spaced_rows(list_path, seconds_to_ns, damage, any_words)
+def _lines(list_path: Path, damage: Damage, to_ns: Seconds) -> Column:
+    rows, comments = spaced_rows(list_path, to_ns, damage, any_words)
     stream = SourceStream(
         list_path.stem, "list", "txt", clock="host", time_source=f"{list_path.name}, first word",
         calibration={"comments": comments},
