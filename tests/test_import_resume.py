@@ -218,3 +218,96 @@ def test_damage_in_the_unfinished_file_costs_nothing(tmp_path):
     import_recording(McapSource(source), out, codec="zstd", resume=True)
     import_recording(McapSource(source), tmp_path / "whole.hfr", codec="zstd")
     assert_same_layout(out, tmp_path / "whole.hfr")
+
+
+def leave_a_recording(path: Path, windows: int = 50) -> Path:
+    """The .tmp file of a recording, no import, that stopped."""
+    writer = tl.HyperframeWriter(path, window=10, lateness=0)
+    writer.add_stream("a")
+    for n in range(windows):
+        writer.append("a", n * 20, b"%d" % n)
+    writer.write_closed()
+    writer.detach()
+    return writer.part.tmp_path
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_an_unfinished_recording_is_never_taken_for_an_import(tmp_path):
+    source, out = write_log(tmp_path / "log.mcap"), tmp_path / "drive.hfr"
+    leave_a_recording(out)
+    before = contents(tmp_path)
+    for refusal in ("is an unfinished recording, not an import", "is an unfinished recording, not an import"):
+        with pytest.raises(UsageError, match=refusal):
+            import_recording(McapSource(source), out, resume=True)
+        assert contents(tmp_path) == before
+        if "drive.hfr.resume" not in before:
+            leave_a_recording(tmp_path / "big.hfr", 500).rename(tmp_path / "drive.hfr.resume")
+            before = contents(tmp_path)
+
+
+@pytest.mark.parametrize(("data", "refusal"), [(b"my own notes", "no unfinished import"), (None, "from 'other', not")])
+def test_what_another_import_or_program_left_stays(tmp_path, data, refusal):
+    source, out = write_log(tmp_path / "log.mcap"), tmp_path / "drive.hfr"
+    if data is None:
+        interrupt(source, out, 200)
+    else:
+        Path(f"{out}.tmp").write_bytes(data)
+    before = contents(tmp_path)
+    with pytest.raises(UsageError, match="not from 'other'" if data is None else refusal):
+        import_recording(McapSource(source), out, resume=True, kind="other")
+    assert contents(tmp_path) == before
+
+
+def test_a_file_that_is_damaged_at_its_start_is_kept(tmp_path):
+    source, out = write_log(tmp_path / "log.mcap"), tmp_path / "drive.hfr"
+    interrupt(source, out, 200)
+    data = bytearray(Path(f"{out}.tmp").read_bytes())
+    data[512:600] = bytes(88)
+    Path(f"{out}.tmp").write_bytes(data)
+    before = contents(tmp_path)
+    with pytest.raises(UsageError, match=r"damaged where it would say what it is; recover it \(trainload recover"):
+        import_recording(McapSource(source), out, resume=True)
+    assert contents(tmp_path) == before
+
+
+def test_of_two_leftovers_the_larger_counts_if_both_are_of_one_import(tmp_path):
+    source, out = write_log(tmp_path / "log.mcap"), tmp_path / "drive.hfr"
+    interrupt(source, out, 300)
+    Path(f"{out}.tmp").rename(f"{out}.resume")
+    interrupt(source, tmp_path / "other.hfr", 150)
+    (tmp_path / "other.hfr.tmp").rename(f"{out}.tmp")
+    import_recording(McapSource(source), out, codec="zstd", resume=True)
+    import_recording(McapSource(source), tmp_path / "whole.hfr", codec="zstd")
+    assert_same_layout(out, tmp_path / "whole.hfr")
+    out.unlink()
+    interrupt(source, out, 300)
+    Path(f"{out}.tmp").rename(f"{out}.resume")
+    interrupt(write_log(tmp_path / "log2.mcap", topics=("/x",)), out, 150)
+    before = contents(tmp_path)
+    with pytest.raises(UsageError, match="two unfinished imports that differ"):
+        import_recording(McapSource(source), out, resume=True)
+    assert contents(tmp_path) == before
+
+
+def test_an_import_that_still_runs_is_not_resumed(tmp_path):
+    source, out = write_log(tmp_path / "log.mcap"), tmp_path / "drive.hfr"
+    refused = []
+
+    def second(done: int, total: int) -> None:
+        for options in ({"resume": True}, {"overwrite": True}):
+            if not out.exists():
+                with pytest.raises(UsageError, match="another process is writing this file"):
+                    import_recording(McapSource(source), out, **options)
+                refused.append(options)
+
+    import_recording(McapSource(source), out, progress=second)
+    assert len(refused) >= 2 and tl.verify(out).good
+
+
+def test_an_import_never_replaces_what_it_reads(tmp_path):
+    source = write_log(tmp_path / "log.mcap")
+    with pytest.raises(UsageError, match="it is an input"):
+        import_recording(McapSource(source), source, overwrite=True, inputs=[source])

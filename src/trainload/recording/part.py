@@ -203,7 +203,6 @@ class Part:
             self._note_synced()
             self._file.write_at(0, header.to_bytes())
             if check is not None:
-                self._file.sync()
                 check(self.tmp_path)
             self._file.commit()
         except OSError as error:

@@ -145,7 +145,7 @@ def tmp_name(path: Path) -> Path:
 
 
 def name_path(error: OSError, working: Path, path: Path) -> None:
-    """Have an error that names no file, or one at or below `working`, which is gone, name `path`, which was asked for."""
+    """Have an error that names no file, or one in `working`, which is gone, name `path`, which was asked for."""
     named = error.filename
     gone = isinstance(named, str | bytes) and Path(os.fsdecode(named)).is_relative_to(working)
     if error.errno is not None and (named is None or gone):
