@@ -1,4 +1,4 @@
-"""Tars of classes: links, replaced and odd members, hostile headers; pictures and classes are the folder's."""
+"""Tars of classes: links, replaced and odd members, hostile headers; pictures and classes are those of the folder."""
 
 from __future__ import annotations
 
