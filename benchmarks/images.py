@@ -103,7 +103,7 @@ def _small(data: Path, work: Path) -> Path:
     """The pictures at LV3 as the genuine exporter makes them (no restart markers), as a folder, repeated."""
     plain = work / "small-once"
     if not plain.is_dir():
-        tl.pack_images(data, work / "small.dts", level=3, reference=True)
+        tl.pack_images(data, work / "small.dts", level=3, reference=True, overwrite=True)
         with tl.open(work / "small.dts") as small:
             for sample in small:
                 folder = plain / f"{sample.label:04d}"

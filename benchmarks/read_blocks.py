@@ -59,7 +59,7 @@ def make_file(folder: Path) -> Path:
         place.mkdir(parents=True, exist_ok=True)
         for copy in range(26):
             (place / f"{n}-{copy}.JPEG").write_bytes(stream.getvalue())
-    tl.pack_images(folder / "source", folder / "set.dts", level=0)
+    tl.pack_images(folder / "source", folder / "set.dts", level=0, overwrite=True)
     return folder / "set.dts"
 
 

@@ -239,8 +239,8 @@ def test_an_unfinished_recording_is_never_taken_for_an_import(tmp_path):
     source, out = write_log(tmp_path / "log.mcap"), tmp_path / "drive.hfr"
     leave_a_recording(out)
     before = contents(tmp_path)
-    for refusal in ("is an unfinished recording, not an import", "is an unfinished recording, not an import"):
-        with pytest.raises(UsageError, match=refusal):
+    for _ in range(2):
+        with pytest.raises(UsageError, match="is an unfinished recording, not an import"):
             import_recording(McapSource(source), out, resume=True)
         assert contents(tmp_path) == before
         if "drive.hfr.resume" not in before:
@@ -248,7 +248,7 @@ def test_an_unfinished_recording_is_never_taken_for_an_import(tmp_path):
             before = contents(tmp_path)
 
 
-@pytest.mark.parametrize(("data", "refusal"), [(b"my own notes", "no unfinished import"), (None, "from 'other', not")])
+@pytest.mark.parametrize(("data", "refusal"), [(b"my own notes", "no unfinished import"), (None, "not from 'other'")])
 def test_what_another_import_or_program_left_stays(tmp_path, data, refusal):
     source, out = write_log(tmp_path / "log.mcap"), tmp_path / "drive.hfr"
     if data is None:
@@ -256,7 +256,7 @@ def test_what_another_import_or_program_left_stays(tmp_path, data, refusal):
     else:
         Path(f"{out}.tmp").write_bytes(data)
     before = contents(tmp_path)
-    with pytest.raises(UsageError, match="not from 'other'" if data is None else refusal):
+    with pytest.raises(UsageError, match=refusal):
         import_recording(McapSource(source), out, resume=True, kind="other")
     assert contents(tmp_path) == before
 
