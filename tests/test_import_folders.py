@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import re
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +15,7 @@ from PIL import Image
 import trainload as tl
 from trainload.errors import UsageError
 from trainload.importers.columns import seconds_to_ns
-from trainload.importers.formats import FORMATS, open_source
+from trainload.importers.formats import ALSO_CALLED, FORMATS, format_name, open_source
 from trainload.importers.run import import_recording
 
 
@@ -122,6 +124,53 @@ def test_euroc_counts_lines_and_pictures_that_cannot_be_read(tmp_path):
     assert len(report.damage.reasons) == 2
 
 
+@pytest.mark.parametrize(
+    ("scale", "unit"),
+    [("{}", ""), ("{0:.16}", ", microseconds"), ("{0:.13}", ", milliseconds"), ("{0:.10}.{1}", ", seconds")],
+)
+def test_euroc_times_of_another_unit_are_seen_and_said(tmp_path, scale, unit):
+    times = [1403636579760000000 + k * 10_000_000 for k in range(5)]
+    rows = "".join(f"{scale.format(str(time), str(time)[10:])},{k}.5\n" for k, time in enumerate(times))
+    (tmp_path / "mav0/imu0").mkdir(parents=True)
+    (tmp_path / "mav0/imu0/data.csv").write_text("#timestamp [ns],w\n" + rows)
+    report, drive = imported(tmp_path, "euroc", tmp_path)
+    with drive:
+        assert drive.timestamps("imu0")[0] == times[0]
+        samples = drive.read_at_index("imu0", 0).array()
+        assert samples["timestamp_ns"].tolist() == times[: len(samples)]
+    assert report.streams["imu0"]["time_source"] == "data.csv, first column" + unit
+    assert bool(report.notes) == bool(unit)
+
+
+def test_euroc_times_since_a_start_stay_nanoseconds(tmp_path):
+    times = [1_400_000_000_000_000 + k * 5_000_000 for k in range(5)]  # 16 days; as microseconds the year 2014
+    (tmp_path / "mav0/imu0").mkdir(parents=True)
+    (tmp_path / "mav0/imu0/data.csv").write_text("#timestamp [ns],w\n" + "".join(f"{time},1\n" for time in times))
+    _, drive = imported(tmp_path, "euroc", tmp_path)
+    with drive:
+        assert drive.start_ns == times[0]
+
+
+def test_tum_whole_numbers_that_are_no_seconds_are_another_unit(tmp_path):
+    root = tmp_path / "tum"
+    root.mkdir()
+    lines = [
+        "1305031102175304 1 2 3",
+        "1305031102.275304 1 2 3",
+        "1305031102375304001 1 2 3",
+        "1305031102475 1 2 3",
+        "7 1 2 3",
+    ]
+    (root / "accelerometer.txt").write_text("\n".join(lines) + "\n")
+    report, drive = imported(tmp_path, "tum", root)
+    with drive:
+        found = np.concatenate([frame.array()["timestamp_ns"] for frame in drive.frames()]).tolist()
+    assert sorted(found) == [
+        7 * 10**9, 1305031102175304000, 1305031102275304000, 1305031102375304001, 1305031102475000000
+    ]  # fmt: skip
+    assert report.notes == ["accelerometer.txt: times of 16 digits without decimals are taken for microseconds"]
+
+
 def test_tum_keeps_every_digit_of_its_seconds(tmp_path):
     root = tmp_path / "tum"
     write(root / "rgb.txt", "# color\n1305031102.175304 rgb/1305031102.175304.png\nbroken\n")
@@ -209,3 +258,27 @@ def test_an_empty_folder_is_a_usage_error(tmp_path, kind):
 def test_formats_and_options_that_do_not_exist_are_usage_errors(tmp_path, kind, options):
     with pytest.raises(UsageError):
         open_source(kind, tmp_path, **options)
+
+
+def test_every_name_of_a_format_that_readme_and_docs_print_is_one(tmp_path):
+    root = Path(__file__).parent.parent
+    text = "\n".join(path.read_text() for path in [root / "README.md", *(root / "docs").rglob("*.md")])
+    lines = re.findall(r"trainload import (\w+)[^#\n]*(?:# or ([\w, ]+))?", text)
+    names = {name for first, more in lines for name in [first, *more.replace(",", " ").split()]}
+    assert {"mcap", "rosbag", "comma", "comma2k19"} <= names <= {*FORMATS, *ALSO_CALLED}
+    for name in names:
+        with pytest.raises(UsageError, match="there is nothing at"):
+            open_source(name, tmp_path / "nothing")
+
+
+def test_rosbag_is_what_lies_there(tmp_path):
+    (tmp_path / "a.bag").write_bytes(b"#ROSBAG V2.0\n")
+    (tmp_path / "two").mkdir()
+    (tmp_path / "two/a_0.db3").write_bytes(b"SQLite format 3\0")
+    assert format_name("rosbag", tmp_path / "a.bag") == format_name("rosbag", tmp_path) == "rosbag1"
+    assert format_name("rosbag", tmp_path / "two") == format_name("rosbag", tmp_path / "two/a_0.db3") == "rosbag2"
+
+
+def test_the_hint_on_protobuf_names_an_extra_that_brings_it():
+    about = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())
+    assert any(need.startswith("protobuf") for need in about["project"]["optional-dependencies"]["robotics"])

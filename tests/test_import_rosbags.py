@@ -149,6 +149,36 @@ def test_real_ros2_bags_come_in_whole(shared, name):
     assert sorted(found) == sorted(rows)
 
 
+@pytest.mark.parametrize("files", [True, False], ids=["files", "relative_file_paths"])
+@pytest.mark.parametrize("suffix", [".db3", ".db3.zstd"])
+def test_a_split_that_metadata_names_and_that_is_not_there_is_counted(tmp_path, suffix, files):
+    names = [f"my bag_{k}{suffix}" for k in range(3)]
+    for name in (names[0], names[2]):
+        with sqlite3.connect(tmp_path / name.removesuffix(".zstd")) as bag:
+            bag.execute("create table topics(id integer primary key, name text, type text, serialization_format text)")
+            bag.execute("create table messages(id integer primary key, topic_id integer, timestamp integer, data blob)")
+            bag.execute("insert into topics values(1, '/s', 'x', 'cdr')")
+            bag.execute("insert into messages values(1, 1, 5, x'00010000')")
+        bag.close()
+    counts = "".join(f"    - path: {name}\n      message_count: 10\n" for name in names)
+    listed = "".join(f"    - {name}\n" for name in names)
+    (tmp_path / "metadata.yaml").write_text(
+        f"rosbag2_bagfile_information:\n  storage_identifier: sqlite3\n  relative_file_paths:\n{listed}"
+        + (f"  files:\n{counts}" if files else "")
+    )
+    source = open_rosbag2(tmp_path)
+    said = " with its 10 messages" if files else ""
+    assert source.damage.reasons == [f"{tmp_path}/my bag_1.db3 is not there{said}, though metadata.yaml names it"]
+    assert source.damage.frames == (10 if files else 0)
+    assert import_recording(source, tmp_path / "out.hfr").streams["s"]["frames"] == 2
+
+
+def test_a_bag_whose_files_have_other_names_is_whole(tmp_path):
+    (tmp_path / "drive.mcap").write_bytes(b"\x89MCAP0\r\n")
+    (tmp_path / "metadata.yaml").write_text("relative_file_paths:\n  - bag_0.mcap\n")
+    assert not open_rosbag2(tmp_path).damage
+
+
 def test_old_bags_get_standard_definitions_and_say_so(shared):
     source = Rosbag2Source(shared / "data/sensors/ros/rosbag2/rosbag2_py/test/resources/sqlite3/wbag")
     list(source.items())

@@ -98,6 +98,7 @@ def _profile(drive: HyperframeReader) -> str:
     """The MCAP profile that the imported channels share: ros1, ros2, or none."""
     channels = _imported(drive, "channels", list)
     encodings = {str(channel.get("encoding")) if isinstance(channel, dict) else "" for channel in channels}
+    encodings -= {FRAME_ENCODING, RECORDING}
     return _PROFILES.get(encodings.pop(), "") if len(encodings) == 1 else ""
 
 

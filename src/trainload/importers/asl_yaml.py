@@ -53,6 +53,6 @@ def _value(text: str) -> Any:
             value = kind(text)
         except ValueError:
             continue
-        if math.isfinite(value):  # JSON has no others
+        if isinstance(value, int) or math.isfinite(value):  # JSON has no others
             return value
     return text.strip("\"'")

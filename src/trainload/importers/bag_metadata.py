@@ -78,5 +78,8 @@ def _blocks(text: str) -> Iterator[dict[str, str]]:
             yield open_blocks.pop()[1]
         if not open_blocks or open_blocks[-1][0] < column:
             open_blocks.append((column, {}))
-        open_blocks[-1][1][found[3]] = found[4]
+        value = (
+            line.partition(":")[2].strip().strip("\"'") if found[3] == "path" else found[4]
+        )  # a name may have spaces
+        open_blocks[-1][1][found[3]] = value
     yield from (keys for _, keys in reversed(open_blocks))

@@ -153,9 +153,14 @@ def _box(
     bits = sum({1 << attributes[token] for token in row.get("attribute_tokens", ()) if token in attributes})
     return (
         row["translation"], row["size"], row["rotation"], categories.get(row["instance_token"], -1),
-        visibility.get(row.get("visibility_token"), -1), bits, row.get("num_lidar_pts", -1),
-        row.get("num_radar_pts", -1), _token(row["token"]), _token(row["instance_token"]),
+        visibility.get(row.get("visibility_token"), -1), bits, _count(row, "num_lidar_pts"),
+        _count(row, "num_radar_pts"), _token(row["token"]), _token(row["instance_token"]),
     )  # fmt: skip
+
+
+def _count(row: Row, key: str) -> int:
+    found = row.get(key)
+    return -1 if found is None else int(found)
 
 
 def _other_rows(tables: DriveTables) -> Column:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trainload.formats.hyperframe import MAX_TIMESTAMP_NS
 from trainload.importers.blocks import BlockReader
 from trainload.importers.file_list import NameArray, Names
 from trainload.importers.json_rows import JsonRow, json_rows
@@ -28,6 +29,9 @@ _READ_FOR_THE_DRIVE = (
     "calibrated_sensor",
 )  # fmt: skip
 _DESCRIPTIONS = ("category", "attribute", "visibility")
+_TEXTS = ("token", "name", "channel", "filename", "logfile")  # and every key that ends in _token, if it is not null
+_LISTS = ("attribute_tokens", "log_tokens")
+_NUMBERS = ("width", "height", "num_lidar_pts", "num_radar_pts")
 _BAD_ROW = (KeyError, TypeError, ValueError, OverflowError, AttributeError)
 
 
@@ -225,9 +229,7 @@ class DriveTables:
             return 0
         for row in json_rows(path, self._damage):
             try:
-                if not isinstance(row.value, dict):
-                    raise TypeError("no object")
-                time = want(row.value)
+                time = want(checked_row(row.value))
                 if time is None:
                     self._others[table] += 1
                 else:
@@ -251,7 +253,27 @@ def calibrations_without_drive(folder: Path, damage: Damage) -> dict[str, Row]:
 
 
 def _objects(path: Path, damage: Damage) -> Iterator[Row]:
-    return (row.value for row in json_rows(path, damage) if isinstance(row.value, dict))
+    for row in json_rows(path, damage):
+        try:
+            yield checked_row(row.value)
+        except TypeError as error:
+            damage.add(f"{path.name}: no row of this table at byte {row.offset:,}: {error}", frames=1)
+
+
+def checked_row(value: Any) -> Row:
+    """The row, whose names, references and counts are what they should be. Raises TypeError."""
+    if not isinstance(value, dict):
+        raise TypeError("no object")
+    for key, found in value.items():
+        if key in _TEXTS or (key.endswith("_token") and found is not None):
+            good = isinstance(found, str)
+        elif key in _LISTS:
+            good = isinstance(found, list) and all(isinstance(token, str) for token in found)
+        else:
+            good = key not in _NUMBERS or found is None or (type(found) is int and -1 <= found < 1 << 31)
+        if not good:
+            raise TypeError(f"{key} is {str(found)[:40]!r}")
+    return value
 
 
 def _keep_if(wanted: bool, tokens: set[str], token: str) -> int | None:
@@ -266,6 +288,8 @@ def _ns(row: Row) -> int:
     time = row["timestamp"]
     if not isinstance(time, int) or isinstance(time, bool):
         raise ValueError(f"{time!r} is no whole number of microseconds")
+    if abs(time) > MAX_TIMESTAMP_NS // 1000:
+        raise ValueError(f"the time {str(time)[:40]} us does not fit")
     return time * 1000
 
 
