@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 from isal import isal_zlib
 
+from loading_data import claimed_area
 from trainload.codecs.compression import zstd_compress
 from trainload.formats import dts
 
@@ -57,7 +58,8 @@ class DtsBuilder:
             num_samples=len(pictures), num_volumes=1, volume_id=0, total_blocks=count, num_blocks=count,
             total_bytes=total, header_bytes=dts.IMAGE_HEADER_BYTES, block_bytes=count * dts.BLOCK_SIZE,
             block_size=dts.BLOCK_SIZE, block_header_size=dts.BLOCK_HEADER_SIZE[self.level], pic_alignment=64,
-            max_pic_area=1, max_pic_per_block=max((len(b) for b in self.blocks), default=0),
+            max_pic_area=claimed_area(data for data, _, _ in pictures),
+            max_pic_per_block=max((len(b) for b in self.blocks), default=0),
             compression_ratio=total / max(1, sum(len(p[0]) for p in pictures)), crc_code=crc,
         )  # fmt: skip
         return dataclasses.replace(header, **self.header)  # type: ignore[arg-type]

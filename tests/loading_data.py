@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +28,15 @@ def jpegs(count: int, *, width: int = 48, height: int = 40) -> list[bytes]:
         Image.fromarray(pixels).save(file, "JPEG", quality=85)
         found.append(file.getvalue())
     return found
+
+
+def claimed_area(pictures: Iterable[bytes]) -> int:
+    """Pixels of the largest picture, as the headers say; bytes that are no picture count as one."""
+    largest = 1
+    for encoded in pictures:
+        with contextlib.suppress(OSError, Image.DecompressionBombError), Image.open(io.BytesIO(encoded)) as picture:
+            largest = max(largest, picture.width * picture.height)
+    return largest
 
 
 def write_dts(
@@ -59,7 +70,7 @@ def write_dts(
         file.truncate(dts.IMAGE_HEADER_BYTES + len(blocks) * dts.BLOCK_SIZE)
         file.seek(0)
         table = np.array([[len(m) for m in blocks], sums], "<u4").T.tobytes()
-        header = _header(len(pictures), len(blocks), classes, training)
+        header = _header(len(pictures), len(blocks), classes, training, claimed_area(pictures))
         sections = [(dts.TAG_BLOCKS, table)] if crcs else []
         if picture_crcs:
             names = [f"{label}/{n}.JPEG" for n, label in enumerate(labels)]
@@ -71,14 +82,14 @@ def write_dts(
     return path
 
 
-def _header(samples: int, blocks: int, classes: int, training: bool) -> dts.DtsHeader:
+def _header(samples: int, blocks: int, classes: int, training: bool, area: int) -> dts.DtsHeader:
     return dts.DtsHeader(
         dataset_type=dts.IMAGENET, is_training=training, compress_level=0, val_set_prep=0, num_classes=classes,
         image_width=0, image_height=0, num_channels=3, color_type="RGB", num_samples=samples, num_volumes=1,
         volume_id=0, total_blocks=blocks, num_blocks=blocks,
         total_bytes=dts.IMAGE_HEADER_BYTES + blocks * dts.BLOCK_SIZE, header_bytes=dts.IMAGE_HEADER_BYTES,
         block_bytes=blocks * dts.BLOCK_SIZE, block_size=dts.BLOCK_SIZE, block_header_size=4096,
-        pic_alignment=dts.PICTURE_ALIGNMENT, max_pic_area=1, max_pic_per_block=1, compression_ratio=1.0, crc_code=0,
+        pic_alignment=dts.PICTURE_ALIGNMENT, max_pic_area=area, max_pic_per_block=1, compression_ratio=1.0, crc_code=0,
     )  # fmt: skip
 
 

@@ -22,6 +22,8 @@ KINDER_THAN_PILLOW = {
     "corrupt__jpeg-decoder__8a9cc8eeed66aeb423a91c44111d9450.jpg",
     "corrupt__twelvemonkeys__jfif-bogus-empty-jfif-segment.jpg",
 }
+# 613 bytes that claim 193 x 31,237 pixels: Pillow gives gray, the core refuses what the bytes cannot code.
+STRICTER_THAN_PILLOW = {"restart__jpeg-decoder__8e5e74dbf9b68a322fbb9512db837329.jpg"}
 
 
 class OneByOne:
@@ -149,6 +151,9 @@ def test_odd_pictures_have_pillows_verdict_and_pillows_pixels(shared: Path) -> N
             expected = np.asarray(Image.open(io.BytesIO(encoded), formats=("JPEG", "PNG")).convert("RGB"))
         except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
             expected = None
+        if path.name in STRICTER_THAN_PILLOW:
+            assert expected is not None
+            expected = None
         codes = {one.run(encoded, epoch)[1] for epoch in range(4)} if encoded else {2}
         assert codes == ({2} if expected is None else {0}), path.name
         if expected is not None:
@@ -185,7 +190,7 @@ def test_a_header_that_promises_a_huge_picture_is_refused_before_memory_is_taken
     encoded = GOOD[:at] + b"\xff\xff\xff\xff" + GOOD[at + 4 :]
     _, code, reason = OneByOne().run(encoded)
     assert code == 2
-    assert "exceeds limit" in reason
+    assert "claims 65535x65535 pixels" in reason
 
 
 def test_a_picture_outside_of_the_arena_is_corrupt() -> None:

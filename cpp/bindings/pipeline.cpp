@@ -7,6 +7,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <stdexcept>
 
@@ -48,7 +49,7 @@ std::array<double, 3> to_triple(const std::vector<double>& values, double absent
 
 Pipeline make_pipeline(const std::vector<OpTuple>& ops, int width, int height, const std::string& out,
                        const std::string& layout, const std::vector<double>& mean, const std::vector<double>& std,
-                       const std::string& dct_scale) {
+                       const std::string& dct_scale, PictureLimits limits) {
     if (width < 1 || height < 1 || width > 65535 || height > 65535) throw nb::value_error("sides are 1 to 65535");
     const std::array<std::pair<const char*, OutputType>, 3> types{
         {{"uint8", OutputType::uint8}, {"float32", OutputType::float32}, {"float16", OutputType::float16}}};
@@ -61,7 +62,7 @@ Pipeline make_pipeline(const std::vector<OpTuple>& ops, int width, int height, c
     return Pipeline(std::move(specs),
                     {choose(out, types, "out"), choose(layout, layouts, "layout"), width, height, to_triple(mean, 0),
                      to_triple(std, 1)},
-                    choose(dct_scale, scales, "dct_scale"));
+                    choose(dct_scale, scales, "dct_scale"), limits);
 }
 
 void check_batch(const Batch& out, const OutputFormat& format, std::size_t pictures) {
@@ -140,7 +141,10 @@ void bind_pipeline(nb::module_& module) {
             nb::arg("kernels") = "")
         .def_prop_ro(
             "messages", [](const Scratch& scratch) { return scratch.messages; },
-            "Why pictures of the last slice were not good: (position, reason).");
+            "Why pictures of the last slice were not good: (position, reason).")
+        .def_prop_ro(
+            "needs", [](const Scratch& scratch) { return scratch.needs; },
+            "What pictures of the last slice take that were too large: (position, bytes).");
     nb::class_<EntryPointStore>(module, "EntryPointStore",
                                 "Where decoding may begin inside of the pictures of one set; shared by all threads.")
         .def(nb::init<std::size_t>(), nb::arg("budget_bytes"))
@@ -150,15 +154,18 @@ void bind_pipeline(nb::module_& module) {
             "__init__",
             [](Pipeline* self, const std::vector<OpTuple>& ops, int width, int height, const std::string& out,
                const std::string& layout, const std::vector<double>& mean, const std::vector<double>& std,
-               const std::string& dct_scale) {
-                new (self) Pipeline(make_pipeline(ops, width, height, out, layout, mean, std, dct_scale));
+               const std::string& dct_scale, std::int64_t most_pixels, std::size_t most_bytes) {
+                const PictureLimits limits{most_pixels, most_bytes};
+                new (self) Pipeline(make_pipeline(ops, width, height, out, layout, mean, std, dct_scale, limits));
             },
             nb::arg("ops"), nb::arg("width"), nb::arg("height"), nb::arg("out"), nb::arg("layout"), nb::arg("mean"),
-            nb::arg("std"), nb::arg("dct_scale"))
+            nb::arg("std"), nb::arg("dct_scale"), nb::arg("most_pixels") = std::numeric_limits<std::int64_t>::max(),
+            nb::arg("most_bytes") = std::numeric_limits<std::size_t>::max())
         .def("run", &run, nb::arg("scratch"), nb::arg("arena"), nb::arg("offsets"), nb::arg("sizes"), nb::arg("ids"),
              nb::arg("seed"), nb::arg("epoch"), nb::arg("out").noconvert(), nb::arg("codes").noconvert(),
              nb::arg("entry_points").none() = nb::none(), nb::arg("draws").none() = nb::none(),
-             "Decodes pictures that lie in `arena` into out[i]; codes[i]: 0 good, 1 needs another decoder, 2 corrupt. "
+             "Decodes pictures that lie in `arena` into out[i]; codes[i]: 0 good, 1 needs another decoder, 2 corrupt, "
+             "3 takes more memory than `most_bytes`. "
              "entry_points: known and kept by id; they save time and change no result. draws: how often the epoch has "
              "had each sample before; left out: never.")
         .def("run_decode_only", &run_decode_only, nb::arg("scratch"), nb::arg("arena"), nb::arg("offsets"),

@@ -34,6 +34,13 @@ void grow(std::vector<T>& buffer, std::size_t size) {
     if (buffer.size() < size) buffer.resize(size);
 }
 
+// The same for contents that nobody needs any more: the old memory goes before the new comes.
+inline void grow_anew(std::vector<std::uint8_t>& bytes, std::size_t size) {
+    if (bytes.size() >= size) return;
+    std::vector<std::uint8_t>().swap(bytes);
+    bytes.resize(size);
+}
+
 // A copy of the picture in scratch.pixels, rows packed.
 inline const std::uint8_t* copy_pixels(PictureView picture, OpScratch& scratch) {
     const std::size_t bytes = picture.row_bytes();

@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "core/claims.h"
 #include "core/pixel_ops.h"
 
 namespace trainload {
 namespace {
+
+constexpr std::size_t kBytesPerColumn = 128;  // 32 rows of three components and 4 rows of RGBX, at most
 
 bool is_flip(OpKind kind) {
     return kind == OpKind::horizontal_flip || kind == OpKind::vertical_flip;
@@ -22,7 +25,7 @@ std::string size_text(Size size) {
 
 PictureView packed(std::vector<std::uint8_t>& bytes, Size size) {
     const std::size_t stride = static_cast<std::size_t>(size.width) * 3;
-    if (bytes.size() < stride * size.height) bytes.resize(stride * size.height);
+    grow_anew(bytes, stride * static_cast<std::size_t>(size.height));
     return {bytes.data(), size.width, size.height, stride};
 }
 
@@ -73,8 +76,8 @@ class BatchSink final : public WindowSink {
 
 }  // namespace
 
-Pipeline::Pipeline(std::vector<OpSpec> ops, const OutputFormat& format, DctScale dct_scale)
-    : ops_(std::move(ops)), last_pass_(format), dct_scale_(dct_scale) {
+Pipeline::Pipeline(std::vector<OpSpec> ops, const OutputFormat& format, DctScale dct_scale, PictureLimits limits)
+    : ops_(std::move(ops)), last_pass_(format), dct_scale_(dct_scale), limits_(limits) {
     bool commutes = true;
     for (const OpSpec& op : ops_) {
         if (is_pixel_op(op.kind)) {
@@ -90,6 +93,7 @@ Pipeline::Pipeline(std::vector<OpSpec> ops, const OutputFormat& format, DctScale
 
 void Pipeline::run(Scratch& scratch, const Slice& slice, std::uint64_t seed, std::uint32_t epoch) const {
     scratch.messages.clear();
+    scratch.needs.clear();
     for (std::size_t i = 0; i < slice.ids.size(); ++i) {
         Verdict verdict = Verdict::corrupt;
         std::string message;
@@ -99,7 +103,10 @@ void Pipeline::run(Scratch& scratch, const Slice& slice, std::uint64_t seed, std
         else
             message = "the picture's bytes lie outside of the buffer";
         slice.codes[i] = static_cast<std::int32_t>(verdict);
-        if (verdict != Verdict::good) scratch.messages.emplace_back(i, std::move(message));
+        if (verdict == Verdict::too_large)
+            scratch.needs.emplace_back(i, scratch.need_bytes);
+        else if (verdict != Verdict::good)
+            scratch.messages.emplace_back(i, std::move(message));
     }
 }
 
@@ -120,7 +127,10 @@ void Pipeline::run_decode_only(Scratch& scratch, const Slice& slice, std::uint64
 Verdict Pipeline::run_jpeg(Scratch& scratch, Bytes jpeg, const SampleKey& key, std::byte* out, std::string& message,
                            EntryPointStore* entry_points) const {
     JpegHeader header;
-    if (!parse_jpeg_header(jpeg, header) || !is_decodable(header)) {
+    const bool is_jpeg = parse_jpeg_header(jpeg, header);
+    message = is_jpeg ? refusal_of(header, jpeg.size(), limits_.pixels) : std::string();
+    if (!message.empty()) return Verdict::corrupt;
+    if (!is_jpeg || !is_decodable(header)) {
         message = "not an 8-bit gray or three-colour JPEG";
         return Verdict::other_decoder;
     }
@@ -130,6 +140,8 @@ Verdict Pipeline::run_jpeg(Scratch& scratch, Bytes jpeg, const SampleKey& key, s
         message = error.what();
         return Verdict::corrupt;
     }
+    scratch.need_bytes = memory_of(scratch, header);
+    if (scratch.need_bytes > limits_.memory_bytes) return Verdict::too_large;
     const Verdict verdict = decode_first_stage(scratch, jpeg, header, key, scratch.stage, entry_points);
     if (verdict != Verdict::good) {
         message = scratch.decoder.message();
@@ -152,6 +164,22 @@ void Pipeline::plan(Scratch& scratch, Size picture, const SampleKey& key) const 
     if (made != wanted)
         throw GeometryError("the operations make a picture of " + size_text(made) + " where the batch takes " +
                             size_text(wanted));
+}
+
+std::size_t Pipeline::memory_of(const Scratch& scratch, const JpegHeader& header) {
+    // libjpeg's rows, and its memory while that grows from one block to a larger one.
+    std::size_t bytes = static_cast<std::size_t>(header.width) * kBytesPerColumn + coefficient_bytes(header) / 2 * 3;
+    std::size_t between = 0, pictures = 0;
+    for (std::size_t i = 0; i < scratch.stages.size(); ++i) {
+        const Stage& stage = scratch.stages[i];
+        between = std::max(between, StageRunner::memory_of(stage));
+        if (i + 1 == scratch.stages.size()) break;  // the last one's pictures are as large as the output
+        const Box part = StageRunner::visible(stage);
+        const std::int64_t pixels = std::int64_t{part.width} * part.height,
+                           padded = stage.pads() ? std::int64_t{stage.window.width} * stage.window.height : 0;
+        pictures = std::max(pictures, static_cast<std::size_t>(pixels + padded) * 3);
+    }
+    return bytes + between + pictures;
 }
 
 // dct_scale: the inverse transform gives half or quarter size for less work, if the box is that much too large.

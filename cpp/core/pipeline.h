@@ -22,6 +22,12 @@ namespace trainload {
 
 enum class DctScale : std::uint8_t { off, automatic };
 
+// Of one picture, checked before anything is allocated for it.
+struct PictureLimits {
+    std::int64_t pixels;       // a picture that claims more is corrupt
+    std::size_t memory_bytes;  // one that takes more is too_large
+};
+
 // What one thread keeps from picture to picture.
 struct Scratch {
     explicit Scratch(const Kernels& loops = best_kernels()) : kernels(&loops), stage(loops) {}
@@ -35,7 +41,9 @@ struct Scratch {
     std::vector<Stage> stages;
     std::vector<Erasure> erasures;
     std::vector<std::uint8_t> picture, next, row, values;
+    std::size_t need_bytes = 0;                                 // of the last picture
     std::vector<std::pair<std::size_t, std::string>> messages;  // of the last slice: position, reason
+    std::vector<std::pair<std::size_t, std::size_t>> needs;     // of those that are too large: position, bytes
 };
 
 // Where the pictures of a slice lie and where they go.
@@ -54,7 +62,7 @@ struct Slice {
 
 class Pipeline {
   public:
-    Pipeline(std::vector<OpSpec> ops, const OutputFormat& format, DctScale dct_scale);
+    Pipeline(std::vector<OpSpec> ops, const OutputFormat& format, DctScale dct_scale, PictureLimits limits);
 
     const OutputFormat& format() const { return last_pass_.format(); }
 
@@ -67,6 +75,9 @@ class Pipeline {
     // One picture of a slice. message: why the verdict is not good.
     Verdict run_jpeg(Scratch& scratch, Bytes jpeg, const SampleKey& key, std::byte* out, std::string& message,
                      EntryPointStore* entry_points = nullptr) const;
+
+    // What the planned picture takes beyond what every picture takes.
+    static std::size_t memory_of(const Scratch& scratch, const JpegHeader& header);
 
     // The same operations on a picture that is already decoded. Throws GeometryError.
     void run_pixels(Scratch& scratch, PictureView picture, const SampleKey& key, std::byte* out) const;
@@ -84,6 +95,7 @@ class Pipeline {
     std::vector<OpSpec> ops_;
     LastPass last_pass_;
     DctScale dct_scale_;
+    PictureLimits limits_;
     std::vector<OpSpec> early_flips_;  // before every operation that could tell: done while resampling
     std::vector<OpSpec> pixel_ops_;    // with the flips that stand between them
     std::vector<OpSpec> erasing_;

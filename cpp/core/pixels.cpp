@@ -1,8 +1,10 @@
 #include "core/pixels.h"
 
 #include <cstring>
+#include <limits>
 #include <stdexcept>
 
+#include "core/claims.h"
 #include "core/jpeg_splice.h"
 #include "core/stage.h"
 
@@ -52,7 +54,10 @@ class PixelsSink final : public WindowSink {
 
 Verdict decode_pixels(Bytes jpeg, const DecodeRequest& request, Pixels& pixels, std::string& message) {
     JpegHeader header;
-    if (!parse_jpeg_header(jpeg, header) || !is_decodable(header)) {
+    const bool is_jpeg = parse_jpeg_header(jpeg, header);
+    message = is_jpeg ? refusal_of(header, jpeg.size(), std::numeric_limits<std::int64_t>::max()) : std::string();
+    if (!message.empty()) return Verdict::corrupt;
+    if (!is_jpeg || !is_decodable(header)) {
         message = "not an 8-bit gray or three-colour JPEG";
         return Verdict::other_decoder;
     }

@@ -13,10 +13,6 @@ int ceil_div(int value, int divisor) {
     return (value + divisor - 1) / divisor;
 }
 
-void grow(std::vector<std::uint8_t>& bytes, std::size_t size) {
-    if (bytes.size() < size) bytes.resize(size);
-}
-
 // The position in [0, size) whose pixel stands at `position` outside of it, as numpy.pad has it; -1: the constant.
 int padded_position(int position, int size, Padding padding) {
     if (position >= 0 && position < size) return position;
@@ -38,6 +34,13 @@ Box StageRunner::visible(const Stage& stage) {
     return {left, top, std::max(0, right - left), std::max(0, bottom - top)};
 }
 
+std::size_t StageRunner::memory_of(const Stage& stage) {
+    const Box part = visible(stage);
+    const double support = std::max(1.0, static_cast<double>(stage.box.height) / stage.scaled.height);
+    const auto reach = static_cast<std::int64_t>(std::min(part.height * support + 4 * support, stage.box.height * 2.0));
+    return static_cast<std::size_t>((std::int64_t{part.width} * 3 + kPadding) * reach);
+}
+
 Box StageRunner::begin(const Stage& stage, int denominator, bool mirror_x, bool mirror_y) {
     const Box part = visible(stage), box = stage.box, reach = stage.reach;
     const double d = denominator;
@@ -49,8 +52,8 @@ Box StageRunner::begin(const Stage& stage, int denominator, bool mirror_x, bool 
                 AxisFilter::kRowStep);
     stride_ = static_cast<std::size_t>(columns_.outputs) * 3 + kPadding;
     // Taps with no weight read beyond the last row; what they read does not count.
-    grow(between_, stride_ * static_cast<std::size_t>(rows_.end - rows_.first + rows_.taps));
-    grow(spare_, stride_ * Kernels::kRowsAtOnce);
+    grow_anew(between_, stride_ * static_cast<std::size_t>(rows_.end - rows_.first + rows_.taps));
+    grow_anew(spare_, stride_ * Kernels::kRowsAtOnce);
     return {columns_.first, rows_.first, columns_.end - columns_.first, rows_.end - rows_.first};
 }
 
@@ -70,7 +73,7 @@ void StageRunner::rows(const std::uint8_t* const* rows, int first, int count) {
 
 void StageRunner::rows_of(PictureView source, Box region) {
     const std::size_t stride = static_cast<std::size_t>(region.width) * 4 + kPadding;
-    grow(expanded_, stride * kMaxRows);
+    grow_anew(expanded_, stride * kMaxRows);
     std::array<const std::uint8_t*, kMaxRows> starts;
     for (int first = 0; first < region.height; first += kMaxRows) {
         const int count = std::min(kMaxRows, region.height - first);

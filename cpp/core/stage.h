@@ -44,6 +44,9 @@ class StageRunner final : public RowSink {
     // The part of the window that has pixels: all of it unless the stage pads with a constant.
     static Box visible(const Stage& stage);
 
+    // The rows between the two directions of the resampling, in bytes: about as much as begin() takes.
+    static std::size_t memory_of(const Stage& stage);
+
   private:
     const Kernels* kernels_;
     AxisFilter columns_, rows_;

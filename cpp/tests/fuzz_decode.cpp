@@ -70,13 +70,16 @@ std::vector<Pipeline> pipelines() {
     const OpSpec flip = op(OpKind::horizontal_flip, 2, {0.5});
     const OpSpec turn = op(OpKind::random_rotation, 3, {-30, 30});
     const OpSpec erase = op(OpKind::random_erasing, 4, {0.5, 0.02, 0.33, 0.3, 3.3, 1});
+    const PictureLimits limits{1 << 24, std::size_t{1} << 30};
     std::vector<Pipeline> made;
     made.emplace_back(std::vector{crop, flip}, OutputFormat{OutputType::uint8, OutputLayout::nhwc, 47, 61, mean, std},
-                      DctScale::off);
+                      DctScale::off, limits);
     made.emplace_back(std::vector{crop, flip, erase},
-                      OutputFormat{OutputType::float32, OutputLayout::nchw, 47, 61, mean, std}, DctScale::automatic);
+                      OutputFormat{OutputType::float32, OutputLayout::nchw, 47, 61, mean, std}, DctScale::automatic,
+                      limits);
     made.emplace_back(std::vector{crop, padded, turn, flip},
-                      OutputFormat{OutputType::float16, OutputLayout::nhwc4, 47, 47, mean, std}, DctScale::automatic);
+                      OutputFormat{OutputType::float16, OutputLayout::nhwc4, 47, 47, mean, std}, DctScale::automatic,
+                      limits);
     return made;
 }
 

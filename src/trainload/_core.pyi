@@ -13,6 +13,8 @@ class Scratch:
     def __init__(self, kernels: str = "") -> None: ...
     @property
     def messages(self) -> list[tuple[int, str]]: ...
+    @property
+    def needs(self) -> list[tuple[int, int]]: ...
 
 class EntryPointStore:
     def __init__(self, budget_bytes: int) -> None: ...
@@ -30,6 +32,8 @@ class Pipeline:
         mean: Sequence[float],
         std: Sequence[float],
         dct_scale: str,
+        most_pixels: int = ...,
+        most_bytes: int = ...,
     ) -> None: ...
     def run(
         self,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import (  # each makes its format known: else the first one that is missing loads all of Pillow's plugins
     AvifImagePlugin,
     BmpImagePlugin,
@@ -30,6 +31,7 @@ _PLUGINS = (
 )  # fmt: skip
 _AVIF_BRANDS = (b"avif", b"avis")
 _BITS_PER_SAMPLE = 258  # a TIFF tag
+_STRIP_PIXELS = 1 << 18
 
 
 def open_picture(encoded: bytes | memoryview) -> Image.Image:
@@ -74,10 +76,29 @@ def eight_bit(picture: Image.Image) -> Image.Image:
     if reason:
         raise ValueError(reason)
     picture.load()
+    return _converted(picture, _gray_bits(picture))
+
+
+def rgb_pixels(picture: Image.Image) -> NDArray[np.uint8]:
+    """As `eight_bit`, in RGB: uint8 [h, w, 3]. Converted a strip at a time, so that no second picture is made."""
+    reason = unfit_mode(picture)
+    if reason:
+        raise ValueError(reason)
+    picture.load()
+    width, height = picture.size
+    bits, rows = _gray_bits(picture), max(1, _STRIP_PIXELS // max(1, width))
+    pixels = np.empty((height, width, 3), np.uint8)
+    for top in range(0, height, rows):
+        strip = picture.crop((0, top, width, min(height, top + rows)))
+        pixels[top : top + rows] = np.asarray(_converted(strip, bits).convert("RGB"))
+    return pixels
+
+
+def _converted(picture: Image.Image, gray_bits: int) -> Image.Image:
     if picture.mode in ("RGB", "L"):
         return picture
     if picture.mode.startswith("I"):
-        return Image.fromarray((np.asarray(picture) >> (_gray_bits(picture) - 8)).astype(np.uint8))
+        return Image.fromarray((np.asarray(picture) >> (gray_bits - 8)).astype(np.uint8))
     if picture.mode == "1":
         return picture.convert("L")
     picture.info.pop("transparency", None)  # Pillow would look for a colour to stand for it, and warn

@@ -7,19 +7,22 @@ moves arrays; it knows no operation.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from trainload import _core
 from trainload.codecs.orientation import jpeg_orientation, orientation_of, upright
-from trainload.codecs.pillow import eight_bit, open_picture
+from trainload.codecs.pillow import open_picture, rgb_pixels
 from trainload.errors import UsageError
+from trainload.imaging.limits import MOST_PIXELS, NO_LIMITS, PictureLimits, Turns, check_claim, pillow_bytes
 from trainload.imaging.split import Out, split_ops
 
-GOOD, OTHER_DECODER, CORRUPT = 0, 1, 2
+GOOD, OTHER_DECODER, CORRUPT, TOO_LARGE = 0, 1, 2, 3
 
 _OUTS = ("uint8", "float32", "float16")
 _LAYOUTS = ("NHWC", "NCHW", "NHWC4")
@@ -35,7 +38,8 @@ class PictureDecoder:
     pictures that come as arrays (MNIST, CIFAR), which then need no crop; one channel stays one. entry_point_bytes: the
     most memory for the places inside of JPEGs where decoding may begin, by sample id: from the second time on, a
     picture's crop costs up to a quarter less. 0: none are kept. orientation: "exif" turns pictures upright before the
-    operations where their EXIF says how, "stored" leaves them as they are stored.
+    operations where their EXIF says how, "stored" leaves them as they are stored. limits: what pictures may claim and
+    take.
 
     shape, dtype: of one picture of a batch. Raises UsageError for what cannot be.
     """
@@ -50,6 +54,7 @@ class PictureDecoder:
         array_shape: tuple[int, int, int] | None = None,
         entry_point_bytes: int = 0,
         orientation: str = "stored",
+        limits: PictureLimits = NO_LIMITS,
     ) -> None:
         split = split_ops(ops)
         out = out or ("float32" if split.normalize else "uint8")
@@ -58,7 +63,7 @@ class PictureDecoder:
         _check_choice("layout", layout, _LAYOUTS)
         _check_choice("dct_scale", dct_scale, _DCT_SCALES)
         check_orientation(orientation)
-        self._turns = orientation == "exif"
+        self._upright = orientation == "exif"
         if split.normalize and out == "uint8":
             raise UsageError("Normalize makes floats: leave it out, or give out='float32' or 'float16'")
         size = split.output_size() or (array_shape[:2] if array_shape else None)
@@ -73,7 +78,11 @@ class PictureDecoder:
         self.shape = (channels, height, width) if layout == "NCHW" else (height, width, channels)
         self.dtype = np.dtype(out)
         specs = split.specs(cast(Out, out))
-        self._pipeline = _core.Pipeline(specs, width, height, out, layout, split.mean, split.std, dct_scale)
+        arguments = (specs, width, height, out, layout, split.mean, split.std, dct_scale, limits.most_pixels)
+        self._pipeline = _core.Pipeline(*arguments, limits.beside_bytes)
+        self._alone = _core.Pipeline(*arguments)
+        self._limits = limits
+        self._turns = Turns(limits.together_bytes)
         self._entry_points = _core.EntryPointStore(entry_point_bytes) if entry_point_bytes else None
 
     def drop_entry_points(self) -> None:
@@ -110,13 +119,32 @@ class PictureDecoder:
             return arena.data[int(offsets[i]) : int(offsets[i]) + int(sizes[i])]
 
         for_core = sizes
-        turned = [i for i in range(len(sizes)) if jpeg_orientation(encoded_of(i)) > 1] if self._turns else []
+        turned = [i for i in range(len(sizes)) if jpeg_orientation(encoded_of(i)) > 1] if self._upright else []
         if turned:
             for_core = sizes.copy()
             for_core[turned] = 0
         self._pipeline.run(scratch, arena, offsets, for_core, ids, seed, epoch, images, codes, points, draws)
         reasons = dict(scratch.messages)
         codes[turned] = OTHER_DECODER
+        for i, size_bytes in scratch.needs:
+            one = slice(i, i + 1)
+            with self._turns.wait_for(size_bytes):
+                alone = self.new_scratch()
+                self._alone.run(
+                    alone,
+                    arena,
+                    offsets[one],
+                    sizes[one],
+                    ids[one],
+                    seed,
+                    epoch,
+                    images[one],
+                    codes[one],
+                    points,
+                    None if draws is None else draws[one],
+                )
+                reasons.update((i, reason) for _, reason in alone.messages)
+                del alone
         for i in np.flatnonzero(codes == OTHER_DECODER).tolist():
             draw = None if draws is None else draws[i : i + 1]
             reason = self._run_slowly(scratch, encoded_of(i), ids[i : i + 1], seed, epoch, images[i : i + 1], draw)
@@ -167,29 +195,52 @@ class PictureDecoder:
     ) -> str | None:
         """One picture, decoded whole and turned first; returns why it cannot be had, or None."""
         try:
-            pixels = _decode_upright(encoded) if self._turns else decode_by_pillow(encoded)
-            self._pipeline.run_pixels(scratch, pixels[None], np.zeros(1, np.uint64), ids, seed, epoch, images, draw)
+            with _open(encoded, self._limits.most_pixels) as picture:
+                size_bytes = pillow_bytes(picture, len(encoded), turned=self._upright)
+                is_large = size_bytes > self._limits.beside_bytes
+                with self._turns.wait_for(size_bytes) if is_large else nullcontext():
+                    pixels = _upright_pixels(encoded, picture) if self._upright else _pixels(picture)
+                    row = np.zeros(1, np.uint64)
+                    own = self.new_scratch() if is_large else scratch
+                    self._pipeline.run_pixels(own, pixels[None], row, ids, seed, epoch, images, draw)
+                    del own, pixels
         except ValueError as error:
             return str(error)
         return None
 
 
 def decode_by_pillow(encoded: bytes | memoryview, *, turn: bool = False) -> NDArray[np.uint8]:
-    """The picture in 8-bit RGB (codecs.pillow.eight_bit): uint8[h, w, 3]. turn: upright, as its EXIF says.
+    """The picture in 8-bit RGB (codecs.pillow.rgb_pixels): uint8[h, w, 3]. turn: upright, as its EXIF says.
 
-    Raises ValueError with the reason for one that Pillow cannot decode.
+    Raises ValueError with the reason for one that Pillow cannot decode, or that claims more pixels than its bytes can
+    code.
     """
+    with _open(encoded, MOST_PIXELS) as picture:
+        return _pixels(picture, turn=turn)
+
+
+@contextmanager
+def _open(encoded: bytes | memoryview, most_pixels: int) -> Iterator[Image.Image]:
+    """The picture with its claims checked, nothing decoded. What Pillow raises in the block becomes a ValueError."""
     try:
         with open_picture(encoded) as picture:
-            pixels = np.array(eight_bit(picture).convert("RGB"))
-            return upright(pixels, orientation_of(picture)) if turn else pixels
+            check_claim(picture, bytes(encoded[:26]), len(encoded), most_pixels)
+            yield picture
     except MemoryError:
         raise
     except Exception as error:  # Pillow's plugins raise what their parsers happen to raise
         raise ValueError(str(error) or type(error).__name__) from error
 
 
-def _decode_upright(encoded: memoryview) -> NDArray[np.uint8]:
+def _pixels(picture: Image.Image, *, turn: bool = False) -> NDArray[np.uint8]:
+    """Decoded, and turned where it is asked for; Pillow's own pixels are gone when this returns."""
+    pixels = rgb_pixels(picture)
+    orientation = orientation_of(picture) if turn else 1
+    picture.close()
+    return upright(pixels, orientation)
+
+
+def _upright_pixels(encoded: memoryview, picture: Image.Image) -> NDArray[np.uint8]:
     """The picture as it is to be looked at: by the core where it can, else by Pillow."""
     orientation = jpeg_orientation(encoded)
     if orientation > 1:
@@ -197,7 +248,7 @@ def _decode_upright(encoded: memoryview) -> NDArray[np.uint8]:
             return upright(_core.decode_jpeg(np.frombuffer(encoded, np.uint8)), orientation)
         except ValueError:
             pass  # CMYK, 12 bits or damage: Pillow decides which it is
-    return decode_by_pillow(encoded, turn=True)
+    return _pixels(picture, turn=True)
 
 
 def check_orientation(value: str) -> None:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from trainload._core import Scratch
 from trainload.errors import SampleError
 from trainload.imaging.decode import PictureDecoder
+from trainload.imaging.limits import BYTES_PER_PIXEL, PictureLimits
 from trainload.imaging.mixing import BatchContext
 from trainload.imaging.split import run_batch_ops, split_ops
 from trainload.loading.buffers import new_arena
@@ -21,10 +22,10 @@ from trainload.loading.sets import LoadedSet, Origin
 
 MOST_REPLACEMENTS_TRIED = 256  # where a whole batch is damaged
 INSTANT_BYTES = 1 << 20  # of a gather: 0.1 ms
-SCRATCH_BYTES = 8 << 20  # of one thread, apart from what grows with the picture
+SCRATCH_BYTES = 8 << 20  # of one thread, apart from what grows with the picture,
+OUTPUT_SCRATCH_BYTES = 24  # and with each pixel of the output: copies of it, as floats between the passes of a blur
 ENTRY_POINT_SHARE = 12  # of the pictures' bytes; they take 1/28 of full-size pictures, 1/18 of level 3's
 ENTRY_POINT_MEMORY_SHARE = 16  # of the memory that a process may use, whatever the set needs
-SCRATCH_BYTES_PER_PIXEL = 10  # a progressive picture's coefficients, or Pillow's CMYK and RGB
 
 
 def entry_point_budget(samples: LoadedSet, ids: NDArray[np.int64], memory_bytes: int) -> int:
@@ -38,8 +39,10 @@ def entry_point_budget(samples: LoadedSet, ids: NDArray[np.int64], memory_bytes:
 class SampleDecoder:
     """Decodes slices of batches for all threads and finishes batches. Holds the set and the operations, no loader.
 
-    picture_shape, dtype: of one picture of a batch. scratch_bytes: what one thread needs at most. gathers: a batch is
-    one gather from pixels in memory, but for batch operations. entry_point_bytes, orientation: as for PictureDecoder.
+    picture_shape, dtype: of one picture of a batch. scratch_bytes: what one thread keeps at most, and the most that it
+    takes besides for a picture that the core leaves to Pillow. limits: of pictures, in memory and pixels. gathers: a
+    batch is one gather from pixels in memory, but for batch operations. entry_point_bytes, orientation: as for
+    PictureDecoder.
     Raises UsageError for operations that cannot be.
     """
 
@@ -64,16 +67,25 @@ class SampleDecoder:
         split = split_ops(ops)
         self._batch_ops = split.batch
         shape = None if samples.pixels is None else samples.pixels.shape[1:]
+        self.limits = PictureLimits.of_set(samples.largest_picture, samples.most_pixels)
         self._pictures = PictureDecoder(
             ops, out=out, layout=layout, dct_scale=dct_scale, array_shape=shape, entry_point_bytes=entry_point_bytes,
-            orientation=orientation,
+            orientation=orientation, limits=self.limits,
         )  # fmt: skip
         self.entry_point_bytes = entry_point_bytes
         self.picture_shape = self._pictures.shape
         self.dtype = self._pictures.dtype
         self._layout = layout or ("NHWC" if self.dtype == np.uint8 else "NCHW")
         self.gathers = not split.core and self.dtype == np.uint8 and self.picture_shape == shape
-        self.scratch_bytes = SCRATCH_BYTES + SCRATCH_BYTES_PER_PIXEL * samples.largest_picture
+        beside = 0 if samples.pictures is None else 2 * self.limits.beside_bytes
+        self.scratch_bytes = SCRATCH_BYTES + OUTPUT_SCRATCH_BYTES * int(np.prod(self.picture_shape)) // 3 + beside
+
+    def large_picture_bytes(self) -> int:
+        """What all larger pictures take that are being decoded at a time."""
+        pictures = self._samples.pictures
+        if pictures is None or not self.limits.together_bytes:
+            return 0
+        return max(self.limits.together_bytes, BYTES_PER_PIXEL * pictures.largest_pixels())
 
     def is_instant(self, batch_size: int) -> bool:
         """True where a batch takes less time than it takes to wake a thread: one small gather, nothing else."""

@@ -245,6 +245,7 @@ class ImageLoader:
         picture = int(np.prod(self.picture_shape)) * self.dtype.itemsize
         buffers[f"{arrays} batch arrays"] = arrays * self.batch_size * picture
         buffers[f"scratch of {self.workers} decode workers"] = self.workers * self._decoder.scratch_bytes
+        buffers["pictures too large to decode side by side"] = self._decoder.large_picture_bytes()
         buffers["entry points into the pictures"] = self._decoder.entry_point_bytes
         per_position = 6 if self._selection.repeats else 4
         buffers["orders and tables"] = 8 * (per_position * len(self._selection) + 8 * len(self._set.labels))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from trainload.errors import FormatError, SampleError, UsageError
 from trainload.reading.arrays import ArrayReader
@@ -21,7 +22,8 @@ from trainload.storage.file import FileSource, is_of_one_file
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-USUAL_PIXELS = 4 << 20
+USUAL_PIXELS = 16 << 20  # of the largest picture in a folder, which does not say
+PROBED_FILES = 64
 
 
 class Places(NamedTuple):
@@ -69,6 +71,9 @@ class PictureSet(Protocol):
     def origin(self, sample: int) -> Origin:
         """Where `sample` comes from, for an error."""
 
+    def largest_pixels(self) -> int:
+        """Pixels of the largest picture: what the set says, else of those that take the most bytes."""
+
     def clone(self) -> PictureSet:
         """The same set with file handles of its own."""
 
@@ -105,6 +110,9 @@ class DtsPictures:
     def origin(self, sample: int) -> Origin:
         block = int(self.places.unit[sample])
         return Origin(block, self._reader.source(sample), self._reader.path_of_block(block))
+
+    def largest_pixels(self) -> int:
+        return max(header.max_pic_area for header in self._reader.headers)
 
     def clone(self) -> DtsPictures:
         return DtsPictures(self._reader.clone(), self.places)
@@ -153,6 +161,11 @@ class FolderPictures:
     def origin(self, sample: int) -> Origin:
         return Origin(None, "", os.fspath(self._paths[sample]))
 
+    def largest_pixels(self) -> int:
+        """Of the PROBED_FILES largest files, whose headers are read for this; USUAL_PIXELS at least."""
+        largest = np.argsort(self.places.size)[-PROBED_FILES:]
+        return max([USUAL_PIXELS, *(_claimed_pixels(os.fspath(self._paths[n])) for n in largest.tolist())])
+
     def clone(self) -> FolderPictures:
         return self
 
@@ -160,11 +173,20 @@ class FolderPictures:
         """Files are closed after each read."""
 
 
+def _claimed_pixels(path: str) -> int:
+    try:
+        with Image.open(path) as picture:
+            return picture.width * picture.height
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
+        return 0  # it takes no memory either
+
+
 class LoadedSet(NamedTuple):
     """A reader as the loader sees it: encoded pictures that are to be read, or pixels that are in memory.
 
     labels: int32 [n]. blocks: int64 [n], the block of each sample (its own number where there are none).
     largest_picture: pixels of the largest one, as far as the set says so; for a folder, a usual photograph's.
+    most_pixels: a picture with more is none of this set; None where the set makes no such promise.
     """
 
     labels: NDArray[np.int32]
@@ -172,6 +194,7 @@ class LoadedSet(NamedTuple):
     has_blocks: bool
     is_training: bool
     largest_picture: int
+    most_pixels: int | None
     pictures: PictureSet | None
     pixels: NDArray[np.uint8] | None
 
@@ -187,13 +210,15 @@ def open_set(ds: object) -> tuple[object, LoadedSet]:
         ds = open_reader(ds)
     if isinstance(ds, ArrayReader):
         training = bool(ds.header.is_training)
-        return ds, LoadedSet(ds.labels, np.arange(len(ds)), False, training, 0, None, ds.pixels)
+        return ds, LoadedSet(ds.labels, np.arange(len(ds)), False, training, 0, None, None, ds.pixels)
     if isinstance(ds, DtsReader):
         blocks = DtsPictures(ds)
         training = bool(ds.header.is_training)
-        largest = max(header.max_pic_area for header in ds.headers)
-        return ds, LoadedSet(ds.labels, blocks.places.unit, True, training, largest, blocks, None)
+        largest = blocks.largest_pixels()
+        is_true = ds.level > 0 or ds.block_crcs is not None  # the genuine exporter's level 0 has a constant there
+        most = largest if is_true else None
+        return ds, LoadedSet(ds.labels, blocks.places.unit, True, training, largest, most, blocks, None)
     if isinstance(ds, FolderReader):
         files = FolderPictures(ds)
-        return ds, LoadedSet(ds.labels, files.places.unit, False, True, USUAL_PIXELS, files, None)
+        return ds, LoadedSet(ds.labels, files.places.unit, False, True, USUAL_PIXELS, None, files, None)
     raise UsageError(f"an ImageLoader reads what trainload.open gives for pictures, not {type(ds).__name__}")
