@@ -273,6 +273,8 @@ def test_every_name_of_a_format_that_readme_and_docs_print_is_one(tmp_path):
 
 def test_rosbag_is_what_lies_there(tmp_path):
     (tmp_path / "a.bag").write_bytes(b"#ROSBAG V2.0\n")
+    (tmp_path / "empty.bag").write_bytes(b"")
+    assert format_name("rosbag", tmp_path / "empty.bag") == "rosbag1"
     (tmp_path / "two").mkdir()
     (tmp_path / "two/a_0.db3").write_bytes(b"SQLite format 3\0")
     assert format_name("rosbag", tmp_path / "a.bag") == format_name("rosbag", tmp_path) == "rosbag1"

@@ -58,6 +58,7 @@ def format_name(kind: str, path: Path) -> str:
     if len(names) == 1:
         return names[0]
     file = path if path.is_file() else next(iter(sorted(path.glob("*.bag*"))), None)
-    return (
-        "rosbag1" if file is not None and file.is_file() and plain_head(file, 16).startswith(_ROS1_MAGIC) else "rosbag2"
-    )
+    if file is None or not file.is_file():
+        return names[1]
+    is_ros1 = ".bag" in file.suffixes or plain_head(file, len(_ROS1_MAGIC)) == _ROS1_MAGIC
+    return names[0] if is_ros1 else names[1]
