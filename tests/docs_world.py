@@ -24,7 +24,7 @@ POSE = [("translation", "<f8", (3,)), ("rotation_wxyz", "<f8", (4,))]
 
 
 def make_world(root: Path) -> Path:
-    """A folder with imagenet/train, data/train, data/val, train.dts, drive.hfr, drive.mcap, drives/*.hfr and bag_folder."""
+    """A folder with imagenet/, data/, train.dts, drive.hfr, drive.mcap, drives/ and bag_folder/."""
     class_folders(root / "imagenet/train", classes=4, each=80, size=(48, 40))
     class_folders(root / "data/train", classes=3, each=4)
     class_folders(root / "data/val", classes=2, each=4)

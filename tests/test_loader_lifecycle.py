@@ -239,7 +239,7 @@ def test_an_iterator_goes_on_in_a_forked_child(path):
 
 
 INTERRUPTED = """
-import sys, time
+import signal, sys, time
 import trainload as tl
 
 def slow(images, labels):
@@ -247,6 +247,7 @@ def slow(images, labels):
     return images, labels
 
 loader = tl.ImageLoader(sys.argv[1], batch_size=2, ops=[tl.RandomResizedCrop(16), slow], mode="partial")
+signal.signal(signal.SIGINT, signal.default_int_handler)  # also where tests run in the background, which ignore it
 print("ready", flush=True)
 for epoch in range(10**6):
     for _ in loader:
