@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from machine import machine
-from trainload.formats.dts import BLOCK_HEADER_SIZE, BLOCK_SIZE, block_capacity
-from trainload.packing import arrange
+from trainload.images.format.dts import BLOCK_HEADER_SIZE, BLOCK_SIZE, block_capacity
+from trainload.images.packing import arrange
 
 MEAN, SIGMA, LEAST, MOST = 110_000, 0.62, 600, 15_000_000
 CAPACITY = BLOCK_SIZE - BLOCK_HEADER_SIZE[0]

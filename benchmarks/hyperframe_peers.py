@@ -16,7 +16,7 @@ import numpy as np
 
 import trainload as tl
 from hyperframe_write import CODECS, STREAMS, Frame, write_hyperframes, write_mcap
-from trainload.recording.writer import HyperframeWriter
+from trainload.recordings.writing.writer import HyperframeWriter
 
 WINDOW_NS = 100_000_000
 

@@ -27,7 +27,7 @@ from hyperframe_peers import SIDES, Side, Trainload
 from hyperframe_write import CODECS, Frame, make_frames
 from machine import machine
 from side_process import SideProcess
-from trainload.reading.hyperframe import HyperframeReader
+from trainload.recordings.reading.hyperframe import HyperframeReader
 
 Work = tuple[list[int], list[tuple[int, int]]]
 

@@ -27,8 +27,8 @@ import numpy as np
 
 from hyperframe_write import make_frames, write_hyperframes
 from machine import machine
-from trainload.reading.hyperframe import HyperframeReader
-from trainload.recording.writer import HyperframeWriter
+from trainload.recordings.reading.hyperframe import HyperframeReader
+from trainload.recordings.writing.writer import HyperframeWriter
 
 NS = 1_000_000_000
 IMU = np.dtype([("rate", "<f8", (3,)), ("acceleration", "<f8", (3,))])

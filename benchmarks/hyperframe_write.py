@@ -24,8 +24,8 @@ from mcap.writer import CompressionType
 from mcap.writer import Writer as McapWriter
 
 from machine import machine
-from trainload.recording.part import keep_tmp
-from trainload.recording.writer import HyperframeWriter
+from trainload.recordings.writing.part import keep_tmp
+from trainload.recordings.writing.writer import HyperframeWriter
 from trainload.storage.atomic import AtomicFile
 
 NS = 1_000_000_000

@@ -26,11 +26,11 @@ import numpy as np
 
 import trainload as tl
 from machine import machine
-from trainload.imaging.decode import PictureDecoder
-from trainload.loading.order import Cut, OrderRule
-from trainload.loading.planning import Planner, Workforce
-from trainload.loading.selection import select
-from trainload.loading.sets import Places
+from trainload.images.decode import PictureDecoder
+from trainload.images.loading.pictures import Places
+from trainload.images.loading.planning import Planner, Workforce
+from trainload.images.loading.selection import select
+from trainload.running.order import Cut, OrderRule
 
 BATCH_SIZE, SLICE, STARTS = 128, 16, 6
 OPS = [tl.RandomResizedCrop(224), tl.RandomHorizontalFlip()]

@@ -28,8 +28,8 @@ import pillow_oracle
 import trainload as tl
 from machine import machine
 from trainload import _core
-from trainload.imaging.plan import Change, plan_sample
-from trainload.imaging.split import split_ops
+from trainload.images.ops.plan import Change, plan_sample
+from trainload.images.ops.split import split_ops
 
 SIDE = 224
 CASES: dict[str, list[Any]] = {

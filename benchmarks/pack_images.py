@@ -56,7 +56,7 @@ def run(contender: str, source: Path, jobs: int) -> float:
 
 
 def trainload(source: Path, jobs: int) -> float:
-    from trainload.packing.images import pack_images
+    from trainload.images.packing.images import pack_images
 
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()

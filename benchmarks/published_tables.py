@@ -37,7 +37,7 @@ import numpy as np
 
 import trainload as tl
 from machine import machine
-from trainload.loading.buffers import BatchPool
+from trainload.images.loading.buffers import BatchPool
 
 MEASURES = ("load", "decode")
 COPIES = 5

@@ -25,7 +25,7 @@ from PIL import Image
 
 import trainload as tl
 from machine import machine
-from trainload.reading.dts import DtsReader
+from trainload.images.reading.dts import DtsReader
 
 CHUNK_BYTES = 4 << 20
 LIMIT = 0.8

@@ -19,14 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from machine import machine
-from trainload.exporters.mcap import export_mcap
-from trainload.exporters.slice import slice_recording
-from trainload.importers.run import import_recording
-from trainload.importers.source import Channel, Damage, SourceFrame, SourceStream, Span
-from trainload.reading.hyperframe import HyperframeReader
-from trainload.recording.recorder import Recorder
-from trainload.recording.recover import recover
-from trainload.recording.writer import HyperframeWriter
+from trainload.recordings.exporters.mcap import export_mcap
+from trainload.recordings.exporters.slice import slice_recording
+from trainload.recordings.importers.run import import_recording
+from trainload.recordings.importers.source import Channel, Damage, SourceFrame, SourceStream, Span
+from trainload.recordings.reading.hyperframe import HyperframeReader
+from trainload.recordings.recovering.recover import recover
+from trainload.recordings.writing.recorder import Recorder
+from trainload.recordings.writing.writer import HyperframeWriter
 from trainload.storage.atomic import AtomicFile
 
 START_NS, STEP_NS, STREAMS = 10**18, 200_000, 5

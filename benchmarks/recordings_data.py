@@ -19,7 +19,7 @@ from mcap.writer import Writer as McapWriter
 from numpy.typing import NDArray
 from PIL import Image
 
-from trainload.recording.writer import HyperframeWriter
+from trainload.recordings.writing.writer import HyperframeWriter
 
 NS = 1_000_000_000
 WINDOW_NS = NS // 10

@@ -22,8 +22,8 @@ from torch.utils.data import DataLoader, Dataset
 
 import trainload as tl
 from recordings_data import STREAMS, WINDOW_NS
-from trainload.datasets.clip import Clip
-from trainload.reading.hyperframe import HyperframeReader
+from trainload.recordings.reading.hyperframe import HyperframeReader
+from trainload.recordings.samples.clip import Clip
 from trainload.torch import WindowDataset
 
 BATCH_SIZE = 4

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainload.errors import UsageError
-from trainload.loading.iterator import BatchIterator
-from trainload.loading.loader import ImageLoader as NumpyLoader
-from trainload.loading.stats import LoaderStats
+from trainload.images.loading.loader import ImageLoader as NumpyLoader
+from trainload.running.iterator import BatchIterator
+from trainload.running.stats import LoaderStats
 
 
 def _import_jax() -> Any:

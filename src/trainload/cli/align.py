@@ -8,13 +8,13 @@ from typing import Annotated
 
 import typer
 
-from trainload.aligning.match import Method, parse_method
-from trainload.aligning.pairs import align as align_streams
-from trainload.aligning.recording import open_recording
 from trainload.cli.app import app
 from trainload.cli.terminal import Terminal
 from trainload.errors import UsageError
 from trainload.formats.durations import duration_ns
+from trainload.recordings.aligning.match import Method, parse_method
+from trainload.recordings.aligning.pairs import align as align_streams
+from trainload.recordings.reading.open import open_recording
 
 
 @app.command()

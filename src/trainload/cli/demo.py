@@ -16,7 +16,7 @@ from trainload.cli.terminal import Terminal
 from trainload.demo.chart import draw_chart
 from trainload.demo.images import Row, measure_images
 from trainload.demo.pictures import make_pictures
-from trainload.reading.hyperframe import HyperframeReader
+from trainload.recordings.reading.hyperframe import HyperframeReader
 
 
 @app.command()

@@ -14,13 +14,13 @@ from trainload.cli.progress import progress_bar
 from trainload.cli.spans import FromOption, StreamOption, ToOption, span_ns
 from trainload.cli.terminal import Terminal
 from trainload.errors import UsageError
-from trainload.exporters.folder import extract as extract_to
-from trainload.exporters.frames import extract_frames
-from trainload.formats.left_out import printable
-from trainload.reading.arrays import ArrayReader
-from trainload.reading.dts import DtsReader
-from trainload.reading.hyperframe import HyperframeReader
-from trainload.reading.open import open as open_any
+from trainload.images.classes.left_out import printable
+from trainload.images.extract import extract as extract_to
+from trainload.images.reading.arrays import ArrayReader
+from trainload.images.reading.dts import DtsReader
+from trainload.open import open as open_any
+from trainload.recordings.exporters.frames import extract_frames
+from trainload.recordings.reading.hyperframe import HyperframeReader
 
 
 @app.command()

@@ -13,8 +13,8 @@ from trainload.cli.app import app
 from trainload.cli.progress import progress_bar
 from trainload.cli.terminal import Terminal
 from trainload.errors import UsageError
-from trainload.importers.formats import FORMATS, format_name, open_source
-from trainload.importers.run import ImportReport, import_recording
+from trainload.recordings.importers.formats import FORMATS, format_name, open_source
+from trainload.recordings.importers.run import ImportReport, import_recording
 
 
 @app.command("import")

@@ -12,8 +12,8 @@ from rich.table import Table
 from trainload.cli.app import app
 from trainload.cli.info_recording import show_recording
 from trainload.cli.terminal import Terminal
-from trainload.reading.hyperframe import HyperframeReader
-from trainload.reading.open import open as open_any
+from trainload.open import open as open_any
+from trainload.recordings.reading.hyperframe import HyperframeReader
 
 MAX_ITEMS = 8  # of a list, on a terminal; --json shows all
 
@@ -58,7 +58,7 @@ def info(
 
 def _shuffle_facts(reader: object, batch_size: int) -> dict[str, Any]:
     """Per kind of order: classes per batch, what a uniform shuffle would give, and their ratio."""
-    from trainload.loading.quality import quality_by_order
+    from trainload.images.loading.quality import quality_by_order
 
     return {
         f"shuffle_{kind}": {

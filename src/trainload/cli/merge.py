@@ -12,8 +12,8 @@ import typer
 from trainload.cli.app import app
 from trainload.cli.progress import progress_bar
 from trainload.cli.terminal import Terminal
-from trainload.exporters.merge import merge_recordings
-from trainload.reading.hyperframe import HyperframeReader
+from trainload.recordings.exporters.merge import merge_recordings
+from trainload.recordings.reading.hyperframe import HyperframeReader
 
 
 @app.command()

@@ -18,13 +18,13 @@ from typer.core import TyperCommand
 from trainload.cli.app import app
 from trainload.cli.terminal import Terminal, plain
 from trainload.errors import FormatError, SampleError, TrainloadError, UsageError
-from trainload.formats.class_list import some
-from trainload.formats.left_out import lines_of
-from trainload.packing.arrange import REFERENCE_SEED
-from trainload.packing.images import pack_images
-from trainload.packing.kinds import FATES
-from trainload.packing.set_packer import Progress
-from trainload.packing.summary import SetSummary
+from trainload.images.classes.class_list import some
+from trainload.images.classes.left_out import lines_of
+from trainload.images.packing.arrange import REFERENCE_SEED
+from trainload.images.packing.images import pack_images
+from trainload.images.packing.kinds import FATES
+from trainload.images.packing.set_packer import Progress
+from trainload.images.packing.summary import SetSummary
 
 pack_app = typer.Typer(no_args_is_help=True, help="Write DTS files.")
 app.add_typer(pack_app, name="pack")

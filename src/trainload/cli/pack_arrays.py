@@ -9,7 +9,7 @@ import typer
 
 from trainload.cli.pack import pack_app
 from trainload.cli.terminal import Terminal
-from trainload.packing.arrays import pack_arrays
+from trainload.images.packing.arrays import pack_arrays
 
 _Src = Annotated[str, typer.Argument(metavar="SRC", help="Folder or tar with the original files, gzipped or not.")]
 _Out = Annotated[str, typer.Argument(metavar="OUT_DIR", help="Folder for the two .dts files.")]

@@ -16,9 +16,9 @@ from rich.table import Table
 from trainload.cli.app import app
 from trainload.cli.terminal import Terminal
 from trainload.errors import UsageError
-from trainload.recording.recorder import Recorder, RecordSummary
-from trainload.recording.simulate import make_rig, play
-from trainload.recording.stats import RecorderStats
+from trainload.recordings.writing.recorder import Recorder, RecordSummary
+from trainload.recordings.writing.simulate import make_rig, play
+from trainload.recordings.writing.stats import RecorderStats
 
 Rate = Annotated[float, typer.Option(min=0, help="Frames per second; 0 leaves it out.")]
 

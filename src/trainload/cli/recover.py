@@ -12,8 +12,8 @@ import typer
 from trainload.cli.app import app
 from trainload.cli.progress import progress_bar
 from trainload.cli.terminal import Terminal
-from trainload.recording.recover import Loss, RecoverReport
-from trainload.recording.recover import recover as recover_recording
+from trainload.recordings.recovering.recover import Loss, RecoverReport
+from trainload.recordings.recovering.recover import recover as recover_recording
 
 
 @app.command()

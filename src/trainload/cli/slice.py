@@ -12,8 +12,8 @@ from trainload.cli.app import app
 from trainload.cli.progress import progress_bar
 from trainload.cli.spans import FromOption, StreamOption, ToOption, span_ns
 from trainload.cli.terminal import Terminal
-from trainload.exporters.slice import slice_recording
-from trainload.reading.hyperframe import HyperframeReader
+from trainload.recordings.exporters.slice import slice_recording
+from trainload.recordings.reading.hyperframe import HyperframeReader
 
 
 @app.command("slice")

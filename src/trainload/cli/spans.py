@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from trainload.formats.durations import instant_ns
-from trainload.reading.hyperframe import HyperframeReader
+from trainload.recordings.reading.hyperframe import HyperframeReader
 
 StreamOption = Annotated[list[str] | None, typer.Option("--stream", help="Only this stream; may be given again.")]
 FromOption = Annotated[

@@ -11,9 +11,9 @@ import typer
 from trainload.cli.app import app
 from trainload.cli.progress import progress_bar
 from trainload.cli.terminal import Terminal
-from trainload.imaging.whole import decode_whole
-from trainload.reading.findings import Report
-from trainload.reading.verify import verify as verify_files
+from trainload.formats.findings import Report
+from trainload.images.whole import decode_whole
+from trainload.verify import verify as verify_files
 
 MAX_SHOWN = 50  # findings on a terminal; --json shows all
 

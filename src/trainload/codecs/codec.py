@@ -1,6 +1,6 @@
 """What a codec is. To add one: write a file beside this one that makes a Codec, and name it in table.py.
 
-Its id must be assigned first, in docs/spec/hyperframe.md and formats/hyperframe.py; readers refuse ids that are not.
+Its id must be assigned first, in docs/spec/hyperframe.md and ids.py; readers refuse ids that are not.
 """
 
 from __future__ import annotations

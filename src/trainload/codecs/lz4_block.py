@@ -7,7 +7,7 @@ import struct
 import lz4.block
 
 from trainload.codecs.codec import Codec
-from trainload.formats.hyperframe import CODEC_LZ4
+from trainload.codecs.ids import CODEC_LZ4
 
 _SIZE = struct.Struct("<I")
 _MOST_PER_BYTE = 255  # a block cannot say more: one byte of a match length stands for 255 bytes

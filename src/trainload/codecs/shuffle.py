@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainload import _core
-from trainload.storage.aligned import aligned_buffer
+from trainload.memory.aligned import aligned_buffer
 
 
 def shuffle(data: bytes | memoryview, element_size: int) -> memoryview:

@@ -8,7 +8,7 @@ from typing import Any
 
 from trainload.codecs.codec import Codec
 from trainload.codecs.compression import zstd_decompress
-from trainload.formats.hyperframe import CODEC_ZSTD
+from trainload.codecs.ids import CODEC_ZSTD
 
 if sys.version_info >= (3, 14):
     from compression import zstd

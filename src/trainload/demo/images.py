@@ -14,10 +14,10 @@ import numpy as np
 from PIL import Image
 
 from trainload.demo.pillow import PillowFolder
-from trainload.imaging.ops import RandomHorizontalFlip, RandomResizedCrop
-from trainload.loading.loader import ImageLoader
-from trainload.packing.images import pack_images
-from trainload.reading.open import open as open_set
+from trainload.images.loading.loader import ImageLoader
+from trainload.images.ops.operations import RandomHorizontalFlip, RandomResizedCrop
+from trainload.images.packing.images import pack_images
+from trainload.open import open as open_set
 
 BATCH_SIZE = 64
 PILLOW = "folder, Pillow"

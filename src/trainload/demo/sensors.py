@@ -14,16 +14,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trainload.aligning.match import Interpolate, Nearest
-from trainload.aligning.pairs import Pairs, align
-from trainload.datasets.aligned import AlignedDataset
-from trainload.datasets.collate import ClipBatch
-from trainload.datasets.loader import HyperframeLoader
 from trainload.demo.model import SmallModel
 from trainload.errors import UsageError
-from trainload.reading.hyperframe import HyperframeReader
-from trainload.recording.recorder import Recorder
-from trainload.recording.simulate import START_NS, make_rig, play, turn
+from trainload.recordings.aligning.match import Interpolate, Nearest
+from trainload.recordings.aligning.pairs import Pairs, align
+from trainload.recordings.reading.hyperframe import HyperframeReader
+from trainload.recordings.samples.aligned import AlignedDataset
+from trainload.recordings.samples.collate import ClipBatch
+from trainload.recordings.samples.loader import HyperframeLoader
+from trainload.recordings.writing.recorder import Recorder
+from trainload.recordings.writing.simulate import START_NS, make_rig, play, turn
 
 CAMERA, LIDAR, IMU = "camera/0", "lidar/top", "imu"
 AHEAD_NS = 200_000_000  # how far ahead the model looks

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from trainload.errors import FormatError, UsageError
-from trainload.storage.aligned import aligned_buffer
+from trainload.memory.aligned import aligned_buffer
 from trainload.storage.read_ahead import FAR_BYTES, STEP_BYTES, announce, read_ahead_bytes, read_at_once
 
 if TYPE_CHECKING:

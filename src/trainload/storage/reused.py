@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from trainload.storage.aligned import aligned_buffer
+from trainload.memory.aligned import aligned_buffer
 from trainload.storage.source import Source, check_stretches
 
 HUGE_BYTES = 2 << 20  # a huge page, on x86-64 and on ARM with pages of 4 KB

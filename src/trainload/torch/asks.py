@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from trainload import _core
 from trainload.errors import UsageError
-from trainload.loading.progress import EPOCHS
+from trainload.running.progress import EPOCHS
 
 _HEAD = 2  # numbers before the counts: the epoch, and whether it was named
 

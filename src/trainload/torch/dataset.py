@@ -11,9 +11,9 @@ from PIL import Image
 from torch.utils.data import Dataset
 
 from trainload.errors import SampleError, UsageError
-from trainload.imaging.decode import check_orientation, decode_by_pillow
-from trainload.loading.decoding import SampleDecoder
-from trainload.loading.sets import open_set
+from trainload.images.decode import check_orientation, decode_by_pillow
+from trainload.images.loading.pictures import open_set
+from trainload.images.loading.samples import SampleDecoder
 from trainload.torch.asks import Asks
 
 

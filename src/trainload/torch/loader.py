@@ -10,9 +10,9 @@ import torch
 from numpy.typing import NDArray
 
 from trainload.errors import UsageError
-from trainload.loading.iterator import BatchIterator
-from trainload.loading.loader import ImageLoader as NumpyLoader
-from trainload.loading.stats import LoaderStats
+from trainload.images.loading.loader import ImageLoader as NumpyLoader
+from trainload.running.iterator import BatchIterator
+from trainload.running.stats import LoaderStats
 from trainload.torch.normalize import DeviceNormalize, split_normalize
 from trainload.torch.station import DeviceBatches, TransferStation
 from trainload.torch.turns import DataLoaderParts

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from trainload.errors import UsageError
-from trainload.imaging.ops import Normalize
+from trainload.images.ops.operations import Normalize
 
 
 def split_normalize(ops: Sequence[Any]) -> tuple[list[Any], Normalize]:

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from trainload.datasets import aligned, sequences, windows
-from trainload.datasets.clip import Clip
-from trainload.datasets.collate import ClipBatch
-from trainload.datasets.collate import collate as collate_arrays
-from trainload.datasets.loader import HyperframeLoader as ArrayLoader
 from trainload.errors import UsageError
+from trainload.recordings.samples import aligned, sequences, windows
+from trainload.recordings.samples.clip import Clip
+from trainload.recordings.samples.collate import ClipBatch
+from trainload.recordings.samples.collate import collate as collate_arrays
+from trainload.recordings.samples.loader import HyperframeLoader as ArrayLoader
 from trainload.torch.turns import DataLoaderParts
 
 _TEXT = "SUV"
@@ -25,7 +25,7 @@ Values = torch.Tensor | Fields | list[list[torch.Tensor | Fields | None]]
 
 @dataclass(frozen=True, slots=True)
 class TensorBatch:
-    """A ClipBatch (trainload.datasets.collate) as tensors, field by field; `pin_memory()` and `to(device)` as usual.
+    """A ClipBatch (recordings/samples/collate.py) as tensors, field by field; `pin_memory()` and `to(device)` as usual.
 
     Records that have text beside their numbers are a dict of tensors by field, without the text.
     """
@@ -53,19 +53,19 @@ class TensorBatch:
 
 
 class WindowDataset(windows.WindowDataset, torch.utils.data.Dataset[Clip]):
-    """trainload.datasets.windows.WindowDataset as a torch Dataset: DataLoader(ds, collate_fn=collate)."""
+    """trainload.WindowDataset as a torch Dataset: DataLoader(ds, collate_fn=collate)."""
 
 
 class SequenceDataset(sequences.SequenceDataset, torch.utils.data.Dataset[Clip]):
-    """trainload.datasets.sequences.SequenceDataset as a torch Dataset: DataLoader(ds, collate_fn=collate)."""
+    """trainload.SequenceDataset as a torch Dataset: DataLoader(ds, collate_fn=collate)."""
 
 
 class AlignedDataset(aligned.AlignedDataset, torch.utils.data.Dataset[Clip]):
-    """trainload.datasets.aligned.AlignedDataset as a torch Dataset: DataLoader(ds, collate_fn=collate_aligned)."""
+    """trainload.AlignedDataset as a torch Dataset: DataLoader(ds, collate_fn=collate_aligned)."""
 
 
 class HyperframeLoader(DataLoaderParts, ArrayLoader):
-    """trainload.datasets.loader.HyperframeLoader that gives TensorBatches; conversion shares the arrays' memory.
+    """trainload.HyperframeLoader that gives TensorBatches; conversion shares the arrays' memory.
 
     Stands where a torch DataLoader is expected, as trainload.torch.ImageLoader does.
     """

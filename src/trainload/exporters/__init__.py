@@ -1,1 +1,0 @@
-"""Our files into foreign formats."""

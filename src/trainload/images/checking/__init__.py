@@ -1,0 +1,1 @@
+"""Is every bit of a set what it was when it was written?"""

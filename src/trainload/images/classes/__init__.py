@@ -1,0 +1,1 @@
+"""Which pictures and classes a folder or tar holds: the rules that packer and folder reader share."""

@@ -1,0 +1,1 @@
+"""Samples into known memory, decoded by threads, handed over in order."""

@@ -1,0 +1,137 @@
+"""Which bytes must be read for some samples, and where each sample then lies in the buffer. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainload.images.loading.pictures import Places
+
+MAX_GAP_BYTES = 64 << 10  # reading on over this much costs less than another read
+ALIGNMENT = 64
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPlan:
+    """Reads that bring all of `ids` into one buffer of `size_bytes`.
+
+    Read k takes sizes[k] bytes of units[k] from starts[k] to place[k] in the buffer; whole[k] says that this is the
+    whole unit. ids: int64 [n], unique, ascending. offsets: uint64 [n], where each of them lies in the buffer.
+    read_of: int64 [n], the read that brings it.
+    """
+
+    units: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+    place: NDArray[np.int64]
+    whole: NDArray[np.bool_]
+    size_bytes: int
+    ids: NDArray[np.int64]
+    offsets: NDArray[np.uint64]
+    read_of: NDArray[np.int64]
+
+    def covers(self, ids: NDArray[np.int64]) -> bool:
+        """True where all of `ids` are among the planned."""
+        rows = np.searchsorted(self.ids, ids)
+        return bool((rows < len(self.ids)).all() and (self.ids[rows] == ids).all())
+
+    def find(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The rows of `ids` in this plan's tables; every one must be among the planned."""
+        if len(self.ids) and self.ids[-1] == len(self.ids) - 1:  # all samples of the set: the id is the row
+            return ids
+        return np.searchsorted(self.ids, ids)
+
+
+def plan_reads(places: Places, ids: NDArray[np.int64], *, limit_bytes: int | None = None) -> ReadPlan:
+    """Plan the reads for `ids` (any order, repeats allowed).
+
+    A unit whose samples are all wanted is read whole, so that its checksum can be checked; of other units, neighbours
+    are read together over gaps of at most 64 KB. Where that needs more than `limit_bytes`, no gaps are read: then the
+    buffer needs at most the sum of the sizes rounded up to 64.
+    """
+    plan = _plan(places, _unique(ids), gap=MAX_GAP_BYTES, whole_units=True)
+    if limit_bytes is not None and plan.size_bytes > limit_bytes:
+        return _plan(places, plan.ids, gap=ALIGNMENT - 1, whole_units=False)
+    return plan
+
+
+def _plan(places: Places, ids: NDArray[np.int64], *, gap: int, whole_units: bool) -> ReadPlan:
+    rows = _rows_in_place(places.unit[ids], places.start[ids])
+    unit, start = places.unit[ids[rows]], places.start[ids[rows]]
+    end = start + places.size[ids[rows]]
+    new_unit = np.append(True, unit[1:] != unit[:-1])[: len(ids)]
+    unit_number = np.cumsum(new_unit) - 1
+    complete = np.bincount(unit_number, minlength=1) == places.unit_counts[unit[new_unit]] if len(ids) else new_unit
+    whole = (complete & whole_units)[unit_number]
+    far = np.append(True, start[1:] - end[:-1] > gap)[: len(ids)]
+    new_read = new_unit | (far & ~whole)
+    first = np.flatnonzero(new_read)
+    read_whole = whole[first]
+    starts = np.where(read_whole, 0, start[first])
+    ends = np.maximum.reduceat(end, first) if len(first) else end
+    sizes = np.where(read_whole, places.unit_sizes[unit[first]], ends - starts)
+    edges = np.concatenate([[0], np.cumsum(_aligned(sizes))])
+    read_number = np.cumsum(new_read) - 1
+    offsets = np.empty(len(ids), np.uint64)
+    offsets[rows] = edges[read_number] + start - starts[read_number]
+    read_of = np.empty(len(ids), np.int64)
+    read_of[rows] = read_number
+    return ReadPlan(unit[first], starts, sizes, edges[:-1], read_whole, int(edges[-1]), ids, offsets, read_of)
+
+
+def _unique(ids: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The ids, ascending, each once; without sorting what is so already (a whole set)."""
+    return ids if (ids[1:] > ids[:-1]).all() else np.unique(ids)
+
+
+def _rows_in_place(unit: NDArray[np.int64], start: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The order of samples by place; sets list them so, unless a writer chose otherwise inside its blocks."""
+    forward = (unit[1:] > unit[:-1]) | ((unit[1:] == unit[:-1]) & (start[1:] >= start[:-1]))
+    return np.arange(len(unit)) if forward.all() else np.lexsort((start, unit))
+
+
+def buffer_windows(
+    places: Places, ids: NDArray[np.int64], groups: NDArray[np.integer] | None, limit_bytes: int
+) -> NDArray[np.int64]:
+    """Cut a stream of samples into windows that each fit into a buffer of `limit_bytes`: int64 [windows + 1] bounds.
+
+    groups: the buffer group of every sample, in stream order, or None. Where the stream visits each group once, windows
+    are whole groups, as many as surely fit; else they are as many samples as surely fit. A window holds at least one
+    group or sample.
+    """
+    if not len(ids):
+        return np.zeros(1, np.int64)
+    bounds, costs = np.arange(len(ids) + 1), _aligned(places.size[ids])
+    if groups is not None:
+        group_starts = np.flatnonzero(np.append(True, groups[1:] != groups[:-1]))
+        if len(group_starts) == len(np.unique(groups[group_starts])):
+            bounds, costs = np.append(group_starts, len(ids)), _group_costs(places, ids, group_starts)
+    filled = np.append(0, np.cumsum(costs))
+    cuts = [0]
+    while cuts[-1] < len(bounds) - 1:
+        fits = int(np.searchsorted(filled, filled[cuts[-1]] + limit_bytes, side="right")) - 1
+        cuts.append(max(fits, cuts[-1] + 1))
+    windows: NDArray[np.int64] = bounds[cuts]
+    return windows
+
+
+def _group_costs(places: Places, ids: NDArray[np.int64], group_starts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Buffer bytes that each group needs at most: of a unit that occurs with all its samples, the whole unit."""
+    aligned = _aligned(places.size[ids])
+    unit = places.unit[ids]
+    units = len(places.unit_sizes)
+    used = np.bincount(unit, aligned, units).astype(np.int64)
+    occurs = np.bincount(unit, minlength=units)
+    complete = (occurs == places.unit_counts) & (occurs > 0)
+    rest = np.where(complete, _aligned(places.unit_sizes) - used, 0)
+    group = np.repeat(np.arange(len(group_starts)), np.diff(np.append(group_starts, len(ids))))
+    group_of_unit = np.zeros(units, np.int64)
+    group_of_unit[unit] = group
+    per_group = np.add.reduceat(aligned, group_starts) + np.bincount(group_of_unit, rest, len(group_starts))
+    return per_group.astype(np.int64)
+
+
+def _aligned(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    return -(-sizes // ALIGNMENT) * ALIGNMENT

@@ -1,0 +1,207 @@
+"""From the bytes of a batch to what the consumer gets: decode, replace what is damaged, apply the batch operations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainload._core import Scratch
+from trainload.errors import SampleError
+from trainload.images.decode import PictureDecoder
+from trainload.images.limits import BYTES_PER_PIXEL, PictureLimits
+from trainload.images.loading.buffers import new_arena
+from trainload.images.loading.fill import Fill
+from trainload.images.loading.layout import plan_reads
+from trainload.images.loading.pictures import LoadedSet, Origin
+from trainload.images.ops.mixing import BatchContext
+from trainload.images.ops.split import run_batch_ops, split_ops
+from trainload.running.slices import BatchJob
+
+MOST_REPLACEMENTS_TRIED = 256  # where a whole batch is damaged
+INSTANT_BYTES = 1 << 20  # of a gather: 0.1 ms
+SCRATCH_BYTES = 8 << 20  # of one thread, apart from what grows with the picture,
+OUTPUT_SCRATCH_BYTES = 24  # and with each pixel of the output: copies of it, as floats between the passes of a blur
+ENTRY_POINT_SHARE = 12  # of the pictures' bytes; they take 1/28 of full-size pictures, 1/18 of level 3's
+ENTRY_POINT_MEMORY_SHARE = 16  # of the memory that a process may use, whatever the set needs
+
+
+def entry_point_budget(samples: LoadedSet, ids: NDArray[np.int64], memory_bytes: int) -> int:
+    """Bytes for the entry points into the pictures `ids`: enough for all of them, but a small part of the memory."""
+    if samples.places is None:
+        return 0
+    wanted = int(samples.places.size[ids].sum(dtype=np.int64)) // ENTRY_POINT_SHARE
+    return min(wanted, memory_bytes // ENTRY_POINT_MEMORY_SHARE)
+
+
+class SampleDecoder:
+    """Decodes slices of batches for all threads and finishes batches. Holds the set and the operations, no loader.
+
+    picture_shape, dtype: of one picture of a batch. scratch_bytes: what one thread keeps at most, and the most that it
+    takes besides for a picture that the core leaves to Pillow. limits: of pictures, in memory and pixels. gathers: a
+    batch is one gather from pixels in memory, but for batch operations. entry_point_bytes, orientation: as for
+    PictureDecoder.
+    Raises UsageError for operations that cannot be.
+    """
+
+    def __init__(
+        self,
+        samples: LoadedSet,
+        ops: Sequence[Any],
+        *,
+        out: str | None,
+        layout: str | None,
+        dct_scale: str,
+        replace: bool,
+        verify: bool,
+        with_ids: bool,
+        entry_point_bytes: int = 0,
+        orientation: str = "stored",
+    ) -> None:
+        self._samples = samples
+        self._replace = replace
+        self._verify = verify
+        self._with_ids = with_ids
+        split = split_ops(ops)
+        self._batch_ops = split.batch
+        shape = None if samples.pixels is None else samples.pixels.shape[1:]
+        self.limits = PictureLimits.of_set(samples.largest_picture, samples.most_pixels)
+        self._pictures = PictureDecoder(
+            ops, out=out, layout=layout, dct_scale=dct_scale, array_shape=shape, entry_point_bytes=entry_point_bytes,
+            orientation=orientation, limits=self.limits,
+        )  # fmt: skip
+        self.entry_point_bytes = entry_point_bytes
+        self.picture_shape = self._pictures.shape
+        self.dtype = self._pictures.dtype
+        self._layout = layout or ("NHWC" if self.dtype == np.uint8 else "NCHW")
+        self.gathers = not split.core and self.dtype == np.uint8 and self.picture_shape == shape
+        beside = 0 if samples.pictures is None else 2 * self.limits.beside_bytes
+        self.scratch_bytes = SCRATCH_BYTES + OUTPUT_SCRATCH_BYTES * int(np.prod(self.picture_shape)) // 3 + beside
+
+    def large_picture_bytes(self) -> int:
+        """What all larger pictures take that are being decoded at a time."""
+        pictures = self._samples.pictures
+        if pictures is None or not self.limits.together_bytes:
+            return 0
+        return max(self.limits.together_bytes, BYTES_PER_PIXEL * pictures.largest_pixels())
+
+    def is_instant(self, batch_size: int) -> bool:
+        """True where a batch takes less time than it takes to wake a thread: one small gather, nothing else."""
+        bytes_moved = batch_size * int(np.prod(self.picture_shape))
+        return self.gathers and not self._batch_ops and bytes_moved <= INSTANT_BYTES
+
+    def new_scratch(self) -> Scratch:
+        """What one thread keeps from picture to picture."""
+        return self._pictures.new_scratch()
+
+    def drop_entry_points(self) -> None:
+        """Give the memory of entry points back; pictures are decoded without from now on."""
+        self._pictures.drop_entry_points()
+
+    def decode(self, scratch: Scratch, fill: Fill | None, job: BatchJob, first: int, end: int) -> None:
+        """Decode samples [first:end] of the batch into its images; bad ones get a code and a reason."""
+        ids, images = job.ids[first:end], job.images[first:end]
+        draws = None if job.draws is None else job.draws[first:end]
+        places = self._samples.places
+        if fill is None or places is None:
+            self._take_pixels(scratch, ids, draws, job, images)
+            return
+        offsets = fill.offsets(ids)
+        sizes = places.size[ids].astype(np.uint64)
+        damaged = fill.reasons(ids)
+        sizes[list(damaged)] = 0  # what a checksum refuses is not decoded, nor are entry points learned from it
+        reasons = self._pictures.run(
+            scratch, fill.arena, offsets, sizes, ids.astype(np.uint64), job.seed, job.epoch, images,
+            job.codes[first:end], draws,
+        )  # fmt: skip
+        job.reasons.update({first + n: reason for n, reason in (reasons | damaged).items()})
+
+    def _take_pixels(
+        self,
+        scratch: Scratch,
+        ids: NDArray[np.int64],
+        draws: NDArray[np.uint32] | None,
+        job: BatchJob,
+        images: NDArray[Any],
+    ) -> None:
+        pixels = self._samples.pixels
+        assert pixels is not None
+        if self.gathers:
+            np.take(pixels, ids, axis=0, out=images)
+        else:
+            self._pictures.run_pixels(scratch, pixels, ids.astype(np.uint64), job.seed, job.epoch, images, draws)
+
+    def finish(self, job: BatchJob) -> None:
+        """Make the output of a batch whose slices are all decoded. Raises SampleError for the first damaged picture."""
+        damaged = np.flatnonzero(job.codes)
+        if len(damaged):
+            if not self._replace:
+                raise self._error(job, int(damaged[0]))
+            job.damage = [self._error(job, n) for n in damaged.tolist()]
+            self._replace_damaged(job, damaged)
+        images: Any = job.images
+        labels: Any = job.labels
+        if self._batch_ops:
+            first_draw = 0 if job.draws is None or not len(job.draws) else int(job.draws[0])
+            context = BatchContext(job.seed, job.epoch, job.ids, self._layout, first_draw)
+            images, labels = run_batch_ops(self._batch_ops, images, labels, context)
+        job.output = (images, labels, job.ids) if self._with_ids else (images, labels)
+
+    def _error(self, job: BatchJob, n: int) -> SampleError:
+        sample = int(job.ids[n])
+        origin = Origin(None, "", "")
+        if self._samples.pictures is not None:
+            origin = self._samples.pictures.origin(sample)
+        reason = job.reasons.get(n, "the picture cannot be decoded")
+        return SampleError(reason, sample=sample, block=origin.block, source=origin.source, path=origin.path)
+
+    def _replace_damaged(self, job: BatchJob, damaged: NDArray[np.int64]) -> None:
+        """Put the next good sample of the batch (from its end on: from its start) in place of each damaged one."""
+        good = np.flatnonzero(job.codes == 0)
+        job.ids = job.ids.copy()
+        job.draws = None if job.draws is None else job.draws.copy()
+        if not len(good):
+            self._find_replacement(job)
+            good, damaged = np.zeros(1, np.int64), np.arange(1, len(job.ids))
+        stand_ins = good[np.searchsorted(good, damaged) % len(good)]
+        job.images[damaged] = job.images[stand_ins]
+        job.labels[damaged] = job.labels[stand_ins]
+        job.ids[damaged] = job.ids[stand_ins]
+        if job.draws is not None:
+            job.draws[damaged] = job.draws[stand_ins]
+
+    def _find_replacement(self, job: BatchJob) -> None:
+        """All of the batch is damaged: let the first good one of this rank's next samples take the first place."""
+        for n, sample in enumerate(job.following[:MOST_REPLACEMENTS_TRIED].tolist()):
+            draws = None if job.following_draws is None else job.following_draws[n : n + 1]
+            trial = self.decode_now(np.array([sample]), job.seed, job.epoch, draws=draws)
+            if trial.codes[0] == 0:
+                job.images[0], job.labels[0], job.ids[0] = trial.images[0], trial.labels[0], sample
+                if job.draws is not None and draws is not None:
+                    job.draws[0] = draws[0]
+                return
+        raise job.damage[0]
+
+    def decode_now(
+        self,
+        ids: NDArray[np.int64],
+        seed: int,
+        epoch: int,
+        fill: Fill | None = None,
+        *,
+        draws: NDArray[np.uint32] | None = None,
+    ) -> BatchJob:
+        """A batch of any samples, read (unless `fill` holds them) and decoded on this thread; not yet finished."""
+        labels = self._samples.labels[ids].astype(np.int64)
+        images = np.empty((len(ids), *self.picture_shape), self.dtype)
+        job = BatchJob(ids, labels, images, np.zeros(len(ids), np.int32), seed, epoch, 0, ids[:0], draws)
+        if self._samples.pictures is not None and fill is None:
+            plan = plan_reads(self._samples.pictures.places, ids)
+            fill = Fill(new_arena(plan.size_bytes), plan)
+            reads = fill.all_reads()
+            for k in reads.order:
+                fill.read(self._samples.pictures, reads, k, verify=self._verify)
+        self.decode(self.new_scratch(), fill, job, 0, len(ids))
+        return job

@@ -1,0 +1,87 @@
+"""`pack_images`: a source of pictures in, DTS files out. Checks what was asked for; SetPacker does it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+from trainload.errors import UsageError
+from trainload.formats.limits import MAX_VOLUMES
+from trainload.images.classes.given import GivenClasses, class_list_of
+from trainload.images.packing import arrange
+from trainload.images.packing.set_packer import PackOptions, Progress, SetPacker
+from trainload.images.packing.sources import open_source
+from trainload.images.packing.summary import PackSummary
+from trainload.storage.folders import make_folders
+
+
+def pack_images(
+    src: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    level: int = 3,
+    split: Literal["train", "val"] = "train",
+    reference: bool = False,
+    min_blocks: int | None = None,
+    volumes: int = 1,
+    jobs: int | None = None,
+    seed: int = arrange.REFERENCE_SEED,
+    exif: Literal["ignore", "apply"] = "ignore",
+    oversize: Literal["reencode", "refuse"] = "reencode",
+    on_error: Literal["raise", "skip"] = "raise",
+    check: Literal["markers", "decode"] = "markers",
+    resume: bool = False,
+    overwrite: bool = False,
+    classes: GivenClasses | None = None,
+    classes_as_is: bool = False,
+    progress: Callable[[Progress], None] | None = None,
+) -> PackSummary:
+    """Pack class folders (or a tar of them) into DTS; what was packed, with counts of everything unusual.
+
+    src: class folders, a folder with train/ and val/ (then `out` is a folder and gets train.dts and val.dts), a tar of
+    either, or an ImageNet tar of class tars. level: 0 keeps the source bytes, 1 to 3 shrink (docs/spec/dts.md).
+    split: what the header says of a source without train/ and val/. reference: the genuine exporter's bytes, no
+    restart markers, no extension. min_blocks: of the reference arrangement at level 0 (others ignore it,
+    as the genuine exporter does); None tries several.
+    volumes: files per set, `<out stem>-0-of-N.dts`. jobs: processes, None for one per core; the bytes do not
+    depend on it.
+    exif: whether levels 1 to 3 turn pictures upright. oversize, on_error: what to do with a picture larger than a block
+    and with one that cannot be used, or whose file cannot be read; "skip" leaves it out, counted and named.
+    check: "decode" makes level 0 decode every picture to find hidden damage.
+    resume: go on with what a killed run left in `<out>.tmp`. overwrite: replace files that have the names.
+    classes: all class names in label order: a list, a set that has them, or the path of a set, of class folders or of a
+    text file with one name per line; None takes the folders' sorted names. classes_as_is: folders with the names of
+    splits (train, val, test, ...) are classes.
+
+    Raises UsageError (also for splits in the place of classes, for a class that is not in `classes`, and where another
+    process packs to the same name), SampleError (on_error="raise": the first picture in packing order that cannot be
+    used), OSError.
+    After an error the .tmp file stays for `resume`; the final name never holds half a file.
+    """
+    if level not in (0, 1, 2, 3):
+        raise UsageError(f"there are levels 0 to 3, not {level}")
+    if level == 0 and exif == "apply":
+        raise UsageError("level 0 keeps the source bytes, EXIF included: give the loader orientation='exif' instead")
+    if min_blocks is not None and (not reference or min_blocks < 1):
+        raise UsageError("a number of blocks to open with belongs to the reference arrangement, and is at least 1")
+    if reference and (volumes != 1 or exif != "ignore"):
+        raise UsageError("the genuine exporter writes one volume and ignores EXIF orientation")
+    if not 1 <= volumes <= MAX_VOLUMES:
+        raise UsageError(f"a set has 1 to {MAX_VOLUMES:,} volumes, not {volumes}")
+    if jobs is not None and jobs < 1:
+        raise UsageError(f"it takes at least one process, not {jobs}")
+    given = None if classes is None else class_list_of(classes)
+    tables = open_source(src, reference=reference, classes=given, as_is=classes_as_is)
+    packers = []
+    for name, table in tables.items():
+        options = PackOptions(
+            level, (name or split) == "train", reference, min_blocks, volumes, jobs or os.cpu_count() or 1, seed, exif,
+            oversize, on_error, check, resume, overwrite,
+        )  # fmt: skip
+        path = Path(out) / f"{name}.dts" if name else Path(out)
+        packers.append(SetPacker(table, path, options, progress))
+    for folder in {packer.path.parent for packer in packers}:
+        make_folders(folder)
+    return PackSummary(tuple(packer.pack() for packer in packers))

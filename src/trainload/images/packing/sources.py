@@ -1,0 +1,173 @@
+"""Where pictures come from: class folders, a tar of them, a tar of class tars; as one compact table, no pixel read.
+
+A source has one split, or `train` and `val` (or one of the two) at its top and nothing beside them. Pictures are known
+by their names' endings (PICTURE_ENDINGS, any case); what they really are is for packing.levels to find out. The list is
+in the spec's order (docs/spec/dts.md, section 5).
+"""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainload.errors import UsageError
+from trainload.formats.picture_kinds import PICTURE_ENDINGS, REFERENCE_ENDINGS
+from trainload.images.classes import left_out as reasons
+from trainload.images.classes.class_list import ClassList, some
+from trainload.images.classes.left_out import LeftOut, lines_of
+from trainload.images.classes.picture_rows import PictureRows, empty_classes
+from trainload.images.classes.walk import ClassFolders
+from trainload.images.packing.source_files import Files, FolderFiles, Locator, TarFiles
+from trainload.images.packing.tar_rows import TarRows
+
+
+class Names:
+    """Many byte strings in one buffer: a million of them cost no Python objects."""
+
+    def __init__(self, names: Iterable[bytes]) -> None:
+        ends = array("q", (0,))
+        blob = bytearray()
+        for name in names:
+            blob += name
+            ends.append(len(blob))
+        self.blob = bytes(blob)
+        self._ends = np.array(ends, np.int64)
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def __getitem__(self, n: int) -> bytes:
+        return self.blob[self._ends[n] : self._ends[n + 1]]
+
+
+@dataclass(frozen=True, slots=True)
+class PictureTable:
+    """One split of a source, in the spec's order.
+
+    names: path of each picture below the split's root, `class/file`. labels: int32. sizes: int64, bytes of each file.
+    places: int64, offset of each picture in the archive, or None for folders. left_out: what is not used, and why.
+    classes_given: by a list, so that they keep its order.
+    """
+
+    files: Files
+    class_names: tuple[str, ...]
+    names: Names
+    labels: NDArray[np.int32]
+    sizes: NDArray[np.int64]
+    places: NDArray[np.int64] | None
+    left_out: LeftOut
+    classes_given: bool
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def name(self, n: int) -> str:
+        return os.fsdecode(self.names[n])
+
+    def locator(self, n: int) -> Locator:
+        place = -1 if self.places is None else int(self.places[n])
+        return (self.names[n] if place < 0 else b"", place, int(self.sizes[n]))
+
+    @property
+    def ignored(self) -> int:
+        """How many entries are not used."""
+        return len(self.left_out)
+
+    def empty_classes(self) -> tuple[str, ...]:
+        """The classes without pictures."""
+        return empty_classes(self.class_names, self.labels)
+
+
+def open_source(
+    path: str | os.PathLike[str], *, reference: bool = False, classes: ClassList | None = None, as_is: bool = False
+) -> dict[str, PictureTable]:
+    """The tables of a source: {"": table} for one split, {"train": ..., "val": ...} where it has both.
+
+    classes: all classes in label order; None takes the folders' names. as_is: folders named like splits are classes.
+    Raises UsageError where nothing there looks like classes of pictures, for splits beside other folders, and for a
+    class that is not in the list; OSError where it cannot be read, FormatError for a damaged tar.
+    """
+    endings = REFERENCE_ENDINGS if reference else PICTURE_ENDINGS
+    if Path(path).is_dir():
+        tables = _open_folder(path, endings, classes, as_is)
+    else:
+        tables = _open_tar(path, endings, classes, as_is)
+    for split, table in tables.items():
+        if not len(table):
+            raise _no_pictures(path, split, table, endings)
+    return _with_common_classes(tables)
+
+
+def _no_pictures(path: object, split: str, table: PictureTable, endings: Sequence[str]) -> UsageError:
+    looked_for = ", ".join("*" + ending for ending in endings)
+    where = f"{split}/ of {path}" if split else f"{path}"
+    hint = ""
+    if split and table.left_out.count(reasons.NO_CLASS):
+        hint = f"; where {split} is the name of a class, say so by classes_as_is=True or --classes-as-is"
+    told = f" (left out: {'; '.join(lines_of(table.left_out.facts()))})" if table.left_out else ""
+    return UsageError(f"there are no classes of pictures ({looked_for}) in {where}{told}{hint}")
+
+
+def _with_common_classes(tables: dict[str, PictureTable]) -> dict[str, PictureTable]:
+    """Both splits with the labels of all classes that either has, so that one number means one class."""
+    if len({table.class_names for table in tables.values()}) == 1:
+        return tables
+    if any(table.classes_given for table in tables.values()):
+        differing = set.symmetric_difference(*(set(table.class_names) for table in tables.values()))
+        raise UsageError(
+            f"{' and '.join(tables)} come with different lists of classes ({some(differing) or 'another order'}): "
+            "give one for both by classes= or --classes"
+        )
+    names = sorted({name for table in tables.values() for name in table.class_names})
+    label_of = {name: n for n, name in enumerate(names)}
+    common = {}
+    for split, table in tables.items():
+        new = np.array([label_of[name] for name in table.class_names], np.int32)
+        common[split] = replace(table, class_names=tuple(names), labels=new[table.labels])
+    return common
+
+
+def _table(
+    files: Files, rows: PictureRows, folders: Sequence[str], left_out: LeftOut, given: ClassList | None
+) -> PictureTable:
+    """The rows in the spec's order; a class is a folder of `folders` or one that a name begins with."""
+    found = rows.ordered(folders, given)
+    places = found.places if isinstance(files, TarFiles) else None
+    return PictureTable(
+        files, found.class_names, Names(found.names), found.labels, found.sizes, places, left_out, given is not None
+    )
+
+
+def _open_folder(
+    root: str | os.PathLike[str], endings: Sequence[str], given: ClassList | None, as_is: bool
+) -> dict[str, PictureTable]:
+    top = ClassFolders(root, given)
+    splits = top.splits(as_is=as_is)
+    if not splits:
+        return {"": _folder_table(top, endings)}
+    tables = {split: _folder_table(ClassFolders(f"{top.root}/{split}", given), endings) for split in splits}
+    tables[splits[0]].left_out.take(top.left_out)
+    return tables
+
+
+def _folder_table(top: ClassFolders, endings: Sequence[str]) -> PictureTable:
+    rows = top.walk(endings, with_sizes=True)
+    return _table(FolderFiles(top.root), rows, top.folders, top.left_out, top.given)
+
+
+def _open_tar(
+    path: str | os.PathLike[str], endings: Sequence[str], given: ClassList | None, as_is: bool
+) -> dict[str, PictureTable]:
+    """One pass over the member headers; the folders that all names share are not part of the names."""
+    archive = TarRows(path, given)
+    tables = {}
+    for split in archive.find_top(endings, as_is=as_is) or ("",):
+        rows, folders, left_out, own = archive.below(split, endings)
+        tables[split] = _table(archive.files, rows, folders, left_out, own)
+    return tables

@@ -1,0 +1,1 @@
+"""From DTS files and class folders to samples."""

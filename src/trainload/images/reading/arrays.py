@@ -1,0 +1,118 @@
+"""An MNIST or CIFAR set, read: all labels when it opens, all pixels when they are first asked for."""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainload.errors import FormatError, UsageError
+from trainload.formats.findings import Report
+from trainload.images.checking.arrays import verify_array
+from trainload.images.format.class_names import CLASS_NAMES
+from trainload.images.format.dts import DtsHeader
+from trainload.images.reading.sample import Sample
+from trainload.images.reading.volumes import read_header
+from trainload.storage.file import FileSource
+
+
+class ArrayReader:
+    """An open MNIST or CIFAR file in DTS form. Safe for many threads; pickles as its path.
+
+    len(ds) samples; ds[i] is one Sample whose data are the pixels, by one read. labels: int32 [n].
+    pixels: uint8 [n, h, w, c]. class_names: as the data set's authors give them. header: the file's header.
+    Raises FormatError for a file that breaks docs/spec/dts.md.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._source = FileSource(path)
+        self.path = self._source.path
+        self.paths = (self.path,)
+        try:
+            self.header = read_header(self._source)
+            self.labels = self._read_labels(self.header)
+        except BaseException:
+            self._source.close()
+            raise
+        self.level = self.header.compress_level
+        self.class_names = CLASS_NAMES[self.header.dataset_type]
+        self.picture_shape = (self.header.image_height, self.header.image_width, self.header.num_channels)
+
+    def _read_labels(self, header: DtsHeader) -> NDArray[np.int32]:
+        if header.holds_pictures:
+            raise UsageError(f"{self.path} holds pictures in blocks: open it with DtsReader")
+        labels = np.frombuffer(self._source.read_at(header.header_bytes, header.num_samples), np.uint8)
+        wrong = np.flatnonzero(labels >= header.num_classes)
+        if len(wrong):
+            n = int(wrong[0])
+            raise FormatError(
+                "a label must be one of the classes", field=f"labels[{n}]", offset=header.header_bytes + n,
+                found=int(labels[n]), expected=f"below num_classes = {header.num_classes}", path=self.path,
+            )  # fmt: skip
+        return labels.astype(np.int32)
+
+    @cached_property
+    def pixels(self) -> NDArray[np.uint8]:
+        """All pictures, uint8 [n, h, w, c], read once in 4 MB reads."""
+        pixels = np.empty((len(self), *self.picture_shape), np.uint8)
+        if len(self):
+            self._source.readinto_at(self._pixel_offset, pixels.data)
+        return pixels
+
+    @property
+    def _pixel_offset(self) -> int:
+        return self.header.header_bytes + self.header.num_samples
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, i: int) -> Sample:
+        if not -len(self) <= i < len(self):
+            raise IndexError(f"{i} is outside 0 to {len(self) - 1}")
+        i = int(i) % len(self)
+        height, width, channels = self.picture_shape
+        size = height * width * channels
+        data = self._source.read_at(self._pixel_offset + i * size, size)
+        return Sample(memoryview(data).cast("B", self.picture_shape), int(self.labels[i]), i)
+
+    def source(self, i: int) -> str:
+        """Always "": these sets come from arrays, not from files."""
+        return ""
+
+    def verify(self) -> Report:
+        """Check every byte of the file against its header and CRC-32."""
+        return verify_array(self.path)
+
+    def facts(self) -> dict[str, Any]:
+        """What `trainload info` shows, as JSON values."""
+        counts = np.bincount(self.labels, minlength=self.header.num_classes)
+        return {
+            "format": "DTS array", "path": self.path, "dataset": self.header.dataset_type,
+            "split": "train" if self.header.is_training else "val", "samples": len(self),
+            "picture_shape": list(self.picture_shape), "classes": self.header.num_classes,
+            "class_names": list(self.class_names), "samples_per_class": counts.tolist(),
+            "bytes": self._source.size, "crc": f"{self.header.crc_code:08x}",
+            "genuine_mnist_sizes": self.header.block_bytes != self.header.num_samples + self.header.pixel_bytes,
+        }  # fmt: skip
+
+    def close(self) -> None:
+        """Close the file; closing twice is fine. Arrays that were read stay valid."""
+        self._source.close()
+
+    def __enter__(self) -> ArrayReader:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[type[ArrayReader], tuple[str]]:
+        return ArrayReader, (self.path,)
+
+    def __repr__(self) -> str:
+        return f"ArrayReader({self.path!r}, {len(self):,} samples, {self.header.dataset_type})"

@@ -1,0 +1,43 @@
+"""`trainload.open_images`: the right reader for pictures, found by what the bytes say, not by the name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from trainload.errors import UsageError
+from trainload.images.classes.given import GivenClasses
+from trainload.images.format.dts import IMAGENET
+from trainload.images.reading.arrays import ArrayReader
+from trainload.images.reading.dts import DtsReader
+from trainload.images.reading.folder import FolderReader
+from trainload.storage.containers import HYPERFRAME, AnyPath, find_files, holds_recordings, read_kind
+
+ImageReader = DtsReader | ArrayReader | FolderReader
+
+
+def open_images(
+    path: AnyPath | Sequence[AnyPath], *, classes: GivenClasses | None = None, classes_as_is: bool = False
+) -> ImageReader:
+    """The reader for one set: a file, all its volumes (a list or a pattern such as "train-*.dts"), or a folder.
+
+    DtsReader for pictures in blocks, ArrayReader for MNIST and CIFAR, FolderReader for a folder of class folders.
+    classes, classes_as_is: as for `trainload.open`.
+    Raises UsageError for a recording and for a pattern that matches nothing, FormatError for bytes that are no set,
+    OSError where the system cannot open a file.
+    """
+    paths = find_files(path)
+    if any(map(holds_recordings, paths)):
+        raise UsageError(f"this is a folder of recordings, not of pictures: {paths[0]}")
+    if len(paths) == 1 and Path(paths[0]).is_dir():
+        return FolderReader(paths[0], classes=classes, classes_as_is=classes_as_is)
+    if classes is not None or classes_as_is:
+        raise UsageError(f"only class folders take a list of classes, a packed set carries its own: {paths[0]}")
+    kind = read_kind(paths[0])
+    if kind == HYPERFRAME:
+        raise UsageError(f"this is a recording, not a set of pictures: {paths[0]}")
+    if kind == IMAGENET:
+        return DtsReader(paths)
+    if len(paths) > 1:
+        raise UsageError(f"only volumes of a picture set or parts of a recording open together, not {paths[0]}")
+    return ArrayReader(paths[0])

@@ -1,0 +1,152 @@
+"""The volumes of one DTS set: opened, checked against each other, their block headers turned into tables.
+
+Knows nothing of samples' payload: that is images/reading/dts.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainload.errors import FormatError
+from trainload.formats.fields import Checker
+from trainload.images.format.dts import BLOCK_SIZE, HEADER_BYTES_USED, BlockHeader, DtsHeader
+from trainload.images.reading.extension import Extension
+from trainload.storage.file import FileSource
+from trainload.storage.source import Source
+
+# What all volumes of one set must agree on.
+_SHARED_FIELDS = (
+    "dataset_type", "is_training", "compress_level", "num_classes", "num_volumes", "total_blocks", "block_header_size",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """One open file of a set: its bytes, its header, its extension."""
+
+    source: Source
+    header: DtsHeader
+    extension: Extension
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """Where every picture of a set lies: one row per sample, in sample order.
+
+    labels: int32 [n]. sizes: int64 [n], bytes. offset_in_block: uint32 [n], bytes from the start of the block.
+    block_first: int64 [num_blocks + 1], first sample of each block of the set, closed by n.
+    """
+
+    labels: NDArray[np.int32]
+    sizes: NDArray[np.int64]
+    offset_in_block: NDArray[np.uint32]
+    block_first: NDArray[np.int64]
+
+
+def read_header(source: Source) -> DtsHeader:
+    """The checked header of an open DTS file. Raises FormatError."""
+    head = source.read_at(0, min(HEADER_BYTES_USED, source.size))
+    return DtsHeader.from_bytes(head, file_size=source.size, path=source.path)
+
+
+def open_volumes(paths: Sequence[str]) -> tuple[Volume, ...]:
+    """Open all files of a set and give them in the order of volume_id; on an error none stays open.
+
+    Raises FormatError where the files are not exactly the volumes of one set.
+    """
+    sources: list[Source] = []
+    try:
+        for path in paths:
+            sources.append(FileSource(path))
+        headers = [read_header(source) for source in sources]
+        check_volume_set(headers, paths)
+        extensions = [Extension.read(source, header) for source, header in zip(sources, headers)]
+        check_same_set(extensions, paths)
+        volumes = [Volume(*parts) for parts in zip(sources, headers, extensions)]
+        return tuple(sorted(volumes, key=lambda volume: volume.header.volume_id))
+    except BaseException:
+        for source in sources:
+            source.close()
+        raise
+
+
+def check_volume_set(headers: Sequence[DtsHeader], paths: Sequence[str]) -> None:
+    """Raise FormatError unless the files are volumes 0 to num_volumes - 1 of one set, with all its blocks."""
+    first = headers[0]
+    for header, path in zip(headers, paths):
+        for field in _SHARED_FIELDS:
+            found, expected = getattr(header, field), getattr(first, field)
+            Checker(path).require(
+                found == expected, "the volumes of a set must share their parameters", field=field, offset=None,
+                found=found, expected=f"{expected} as in {paths[0]}",
+            )  # fmt: skip
+    check = Checker(paths[0])
+    ids = sorted(header.volume_id for header in headers)
+    check.require(
+        ids == list(range(first.num_volumes)), "a set must be opened with each of its volumes once", field="volume_id",
+        offset=60, found=f"volumes {_some(ids)}", expected=f"volumes 0 to {first.num_volumes - 1}",
+    )  # fmt: skip
+    blocks = sum(header.num_blocks for header in headers)
+    check.require(
+        blocks == first.total_blocks, "total_blocks must count the blocks of all volumes", field="total_blocks",
+        offset=64, found=f"{first.total_blocks:,}", expected=f"{blocks:,}",
+    )  # fmt: skip
+
+
+def check_same_set(extensions: Sequence[Extension], paths: Sequence[str]) -> None:
+    """Raise FormatError where the files carry the UUIDs of different sets."""
+    first = extensions[0].uuid()
+    for extension, path in zip(extensions, paths):
+        Checker(path).require(
+            extension.uuid() == first, "the volumes of a set must carry one UUID", field="UUID", offset=None,
+            found=extension.uuid() or "none", expected=f"{first or 'none'} as in {paths[0]}",
+        )  # fmt: skip
+
+
+def _some(ids: list[int]) -> str:
+    text = ", ".join(map(str, ids[:8]))
+    return text if len(ids) <= 8 else f"{text}, ... ({len(ids)} files)"
+
+
+def read_tables(volumes: Sequence[Volume]) -> Tables:
+    """Read the block headers of all volumes: one small read per block, no Python object per sample.
+
+    Raises FormatError for a block header that breaks the spec and for counts that do not add up.
+    """
+    blocks = [block for volume in volumes for block in read_block_headers(volume)]
+    counts = np.array([len(block.sizes) for block in blocks], np.int64)
+    block_first = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
+    return Tables(
+        labels=_join([block.labels for block in blocks]).astype(np.int32),
+        sizes=_join([block.sizes for block in blocks]).astype(np.int64),
+        offset_in_block=_join([block.offsets for block in blocks]),
+        block_first=block_first,
+    )
+
+
+def read_block_headers(volume: Volume) -> list[BlockHeader]:
+    """The checked block headers of one volume. Raises FormatError also where they hold another number of samples."""
+    header, path = volume.header, volume.source.path
+    starts = range(header.header_bytes, header.header_bytes + header.num_blocks * BLOCK_SIZE, BLOCK_SIZE)
+    for offset in starts:  # a fifth of the time where the system's cache is cold
+        volume.source.will_need(offset, header.block_header_size)
+    blocks = []
+    for k, offset in enumerate(starts):
+        data = volume.source.read_at(offset, header.block_header_size)
+        blocks.append(BlockHeader.from_bytes(data, header, k, offset=offset, path=path))
+    counts = np.array([len(block.sizes) for block in blocks], np.int64)
+    volume.extension.check_block_counts(counts)
+    if counts.sum() != header.num_samples:
+        raise FormatError(
+            "num_samples must count the pictures of all blocks", field="num_samples", offset=52,
+            found=f"{header.num_samples:,}", expected=f"{int(counts.sum()):,}", path=path,
+        )  # fmt: skip
+    return blocks
+
+
+def _join(arrays: list[NDArray[np.uint32]]) -> NDArray[np.uint32]:
+    return np.concatenate(arrays) if arrays else np.zeros(0, np.uint32)

@@ -1,1 +1,0 @@
-"""Which sample when, read into known memory, decoded by threads, handed over in order."""

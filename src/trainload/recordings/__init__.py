@@ -1,0 +1,1 @@
+"""Recordings (HFRM): written, read, checked, recovered, aligned, fed to training. Knows no image sets."""

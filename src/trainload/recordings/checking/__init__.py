@@ -1,0 +1,1 @@
+"""Is every bit of a recording what it was when it was written?"""

@@ -1,0 +1,1 @@
+"""Recordings into other recordings and foreign formats."""

@@ -1,0 +1,1 @@
+"""EuRoC MAV (ASL)."""

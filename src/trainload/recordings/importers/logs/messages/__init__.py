@@ -1,0 +1,1 @@
+"""What is inside of messages, by the encoding that they are in."""

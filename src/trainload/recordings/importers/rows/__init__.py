@@ -1,0 +1,1 @@
+"""Rows of files: CSV, JSON arrays, .npy arrays."""

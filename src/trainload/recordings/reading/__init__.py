@@ -1,0 +1,1 @@
+"""From HFRM files to frames, windows and facts."""

@@ -1,0 +1,60 @@
+"""Many frames by few reads: which bytes one read should bring, and the memory that holds them.
+
+Every frame of a run is a view of the run's one buffer, at the same alignment as in the file.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+
+from trainload.recordings.format.hyperframe import ALIGNMENT
+from trainload.recordings.reading.frame import Entry, PayloadFile
+from trainload.storage.reused import LEAST_BYTES
+
+Stretches = Sequence[tuple[int, int]]  # (start, end) in a file, ascending and apart
+
+MAX_GAP_BYTES = 64 << 10  # unwanted bytes that one read may carry between two wanted frames
+MAX_RUN_BYTES = 8 << 20  # of a read that joins frames; a window and a single frame may be larger
+STEP_BYTES = LEAST_BYTES - ALIGNMENT  # that an iteration reads at once, into memory that it uses again
+STEPS_KEPT = 6  # buffers of an iteration: of the step that the caller has, and of those ahead of him
+
+
+class Runs:
+    """Bytes of one file in memory, as a few stretches in ascending order."""
+
+    __slots__ = ("_buffers", "_file", "_starts")
+
+    def __init__(
+        self, file: PayloadFile, stretches: Stretches, read: Callable[[Stretches], list[memoryview]] | None = None
+    ) -> None:
+        """Reads each stretch by one read. `read` does it into memory of its own. Raises FormatError past the end."""
+        self._file = file
+        aligned = [(start - start % ALIGNMENT, end) for start, end in stretches]
+        self._starts = [start for start, _ in aligned]
+        self._buffers = [file.read(start, end - start) for start, end in aligned] if read is None else read(aligned)
+
+    def stored(self, entry: Entry) -> memoryview:
+        """The stored bytes of a frame: a view where a stretch holds them all, else by a read of their own."""
+        offset, size = entry[4], entry[5]
+        k = bisect_right(self._starts, offset) - 1
+        if k >= 0:
+            at = offset - self._starts[k]
+            part = self._buffers[k][at : at + size]
+            if len(part) == size:
+                return part
+        return self._file.read(offset, size)
+
+
+def plan_stretches(entries: Sequence[Entry], max_run: int = MAX_RUN_BYTES) -> list[tuple[int, int]]:
+    """The (start, end) of the reads that bring all `entries`: near frames together, far ones apart, none twice."""
+    stretches: list[tuple[int, int]] = []
+    for offset, size in sorted((entry[4], entry[5]) for entry in entries):
+        end = offset + size
+        if stretches:
+            start, last = stretches[-1]
+            if offset <= last + MAX_GAP_BYTES and (end - start <= max_run or offset < last):
+                stretches[-1] = start, max(last, end)
+                continue
+        stretches.append((offset, end))
+    return stretches

@@ -1,0 +1,256 @@
+"""Recovery: every whole window of an unfinished or damaged recording, in a new file that was read again and checked.
+
+Walks the window records (recordings/format/records.py); never writes to the file that it reads.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainload.errors import FormatError
+from trainload.recordings.format import hyperframe as hfrm
+from trainload.recordings.format import sections
+from trainload.recordings.format.records import Hole, Section, WindowRecord, walk_records
+from trainload.recordings.format.streams import StreamInfo, streams_from_bytes
+from trainload.recordings.format.windows import window_starts
+from trainload.recordings.recovering.intact_index import IntactIndex
+from trainload.recordings.recovering.recheck import EntrySum, recheck
+from trainload.recordings.recovering.record_frames import frames_of_record, whole_frames
+from trainload.recordings.writing.part import Part, StoredFrame, drop_tmp
+from trainload.storage.claim import is_being_written
+from trainload.storage.file import FileSource
+from trainload.storage.target import check_target
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """One place where something is missing from the recovered file.
+
+    offset, size: bytes in the original. from_ns, to_ns: between these times lies what was lost (None: not known, the
+    end of the recording). frames: lost frames by stream name, as far as they can be counted.
+    """
+
+    offset: int
+    size: int
+    reason: str
+    from_ns: int | None
+    to_ns: int | None
+    frames: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class RecoverReport:
+    """What recovery found and wrote.
+
+    windows: those in the new file, of which partial_windows lost some of their frames. ended_in_order: the end record
+    was there, so nothing after it can be missing. still_written: another process was writing the original, so that it
+    has gone on since.
+    """
+
+    source: str
+    target: str
+    windows: int
+    partial_windows: int
+    frames: int
+    payload_bytes: int
+    start_ns: int | None
+    end_ns: int | None
+    ended_in_order: bool
+    losses: tuple[Loss, ...]
+    still_written: bool = False
+
+
+def recover(
+    source_path: str | os.PathLike[str],
+    target_path: str | os.PathLike[str],
+    *,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> RecoverReport:
+    """Copy every whole window of `source_path` into a new recording at `target_path`, and read that again to be sure.
+
+    Frames whose bytes fail their CRC-32 are left out and listed. progress(done, total) gets bytes of the source.
+    Raises FormatError where no whole window is found, UsageError where the target exists (unless `overwrite`) or is
+    the source; the target has its name only after all checks.
+    """
+    target = Path(target_path)
+    check_target(target, overwrite=overwrite, inputs=[source_path])
+    still_written = is_being_written(os.path.realpath(source_path))
+    with FileSource(source_path) as source:
+        rescue = _Rescue(source, progress)
+        # The source may well be <target>.tmp, so the new file grows under a name that nothing else has.
+        part = Part(target, rescue.window_ns, overwrite=overwrite, open_file=drop_tmp)
+        try:
+            rescue.copy_into(part)
+            part.finalize(check=lambda work: recheck(work, rescue.copied))
+        except BaseException:
+            part.abort()
+            raise
+        return replace(rescue.report(target), still_written=still_written)
+
+
+class _Rescue:
+    """One walk over a damaged file: whole windows go into the new part, what is missing is noted."""
+
+    def __init__(self, source: FileSource, progress: Progress | None) -> None:
+        self.source = source
+        self._losses: list[tuple[Loss, dict[int, int]]] = []  # with the lost frames by stream id
+        self._progress = progress
+        self._file_id, self.window_ns = _id_and_window(source)
+        self._streams: dict[int, StreamInfo] = {}
+        self._drops: list[sections.Drop] = []
+        self._next_index: dict[int, int] = {}
+        self.copied = EntrySum()
+        self._windows = self._partial_windows = 0
+        self._payload_bytes = 0
+        self._intact = IntactIndex(source)
+        self._ended_in_order = self._intact.found
+        self._times: tuple[int, int] | None = None  # start of the first window, end of the last
+
+    def copy_into(self, part: Part) -> None:
+        """Every whole window into `part`, every frame checked; holes and damaged frames are noted."""
+        part.meta = {"recovered_from": Path(self.source.path).name}
+        hole: Hole | None = None
+        self._read_sections(self._intact.sections, part)
+        part.keep_sections([found for found in self._intact.sections if found[0] not in sections.KNOWN_TAGS])
+        for found in _walk(self.source, self._file_id):
+            if isinstance(found, Hole):
+                hole = found
+                continue
+            self._read_sections(found.sections, part)
+            if hole is not None and not self._copy_hole(hole, part):
+                self._note_hole(hole, found)
+            hole = None
+            if found.last:
+                self._ended_in_order = True
+                break
+            self._copy_window(found, part)
+            if self._progress is not None:
+                self._progress(min(found.end, self.source.size), self.source.size)
+        if hole is not None and not self._copy_hole(hole, part):
+            self._note_hole(hole, None)
+        if not self._windows and not self._ended_in_order:
+            raise _nothing_to_recover(self.source)
+        self._name_unknown_streams()
+        part.set_streams(self._streams.values())
+        part.set_drops(self._drops)
+
+    def report(self, target: Path) -> RecoverReport:
+        start, end = self._times or (None, None)
+        losses = [replace(loss, frames={self._name(i): n for i, n in lost.items()}) for loss, lost in self._losses]
+        return RecoverReport(
+            self.source.path, os.fspath(target), self._windows, self._partial_windows, self.copied.count,
+            self._payload_bytes, start, end, self._ended_in_order, tuple(losses),
+        )  # fmt: skip
+
+    def _read_sections(self, found: Iterable[Section], part: Part) -> None:
+        for tag, body in found:
+            if tag == sections.TAG_STREAMS:
+                self._streams.update((s.id, s) for s in streams_from_bytes(body, path=self.source.path))
+                part.set_streams(self._streams.values())
+            elif tag == sections.TAG_DROPS:
+                self._drops = sections.drops_from_bytes(body, path=self.source.path)
+            elif tag == sections.TAG_META:
+                part.meta = {**sections.meta_from_bytes(body, path=self.source.path), **part.meta}
+
+    def _copy_window(self, record: WindowRecord, part: Part) -> None:
+        frames, good = frames_of_record(self.source, record)
+        self._copy(part, record.head.start_ns, record.head.end_ns, record.entries, frames, good)
+
+    def _copy_hole(self, hole: Hole, part: Part) -> bool:
+        """Take the frames in a hole by the index of a finished file; False where there is no such index."""
+        rows, side = self._intact.inside(hole)
+        times = rows["timestamp_ns"].astype(np.int64)
+        bounds = [*np.searchsorted(times, window_starts(times, self.window_ns)).tolist(), len(rows)]
+        for first, end in pairwise(bounds):
+            window = rows[first:end]
+            stored = [memoryview(self.source.read_at(row[4], row[5])) for row in window.tolist()]
+            frames, good = whole_frames(window, stored, side[first:end])
+            start_ns = int(times[first])
+            self._copy(part, start_ns, start_ns + self.window_ns, window, frames, good)
+        return self._intact.found
+
+    def _copy(
+        self, part: Part, start_ns: int, end_ns: int, rows: hfrm.Index, frames: list[StoredFrame],
+        good: NDArray[np.bool_],
+    ) -> None:  # fmt: skip
+        """Write `frames`, which are the `good` ones of `rows`, as one window; note the others."""
+        if frames:
+            part.write_window(start_ns, end_ns, frames)
+            self.copied.add(rows[good], placed=False)
+            self._windows += 1
+            self._partial_windows += len(frames) < len(rows)
+            self._payload_bytes += int(rows["byte_size"][good].sum(dtype=np.int64))
+            self._times = (start_ns if self._times is None else self._times[0], end_ns)
+        if len(frames) < len(rows):
+            self._note_frames(rows[~good])
+        for row in rows.tolist():
+            self._next_index[row[0]] = max(self._next_index.get(row[0], 0), row[2] + 1)
+
+    def _note_hole(self, hole: Hole, after: WindowRecord | None) -> None:
+        """The time of a hole lies between the windows beside it; its frames are missing from the streams' numbers."""
+        firsts: dict[int, int] = {}
+        for row in after.entries.tolist() if after is not None else ():
+            if row[0] in self._next_index and not row[1] & hfrm.LATE:
+                firsts[row[0]] = min(firsts.get(row[0], row[2]), row[2])
+        gaps = {stream: first - self._next_index[stream] for stream, first in firsts.items()}
+        missing = {stream: gap for stream, gap in gaps.items() if gap > 0}
+        before_ns = self._times[1] if self._times is not None else None
+        after_ns = None if after is None or after.last else after.head.start_ns
+        self._losses.append((Loss(hole.offset, hole.end - hole.offset, hole.reason, before_ns, after_ns, {}), missing))
+
+    def _note_frames(self, lost: hfrm.Index) -> None:
+        ids, counts = np.unique(lost["stream_id"], return_counts=True)
+        cut_off = int((lost["byte_offset"] + lost["byte_size"]).max()) > self.source.size
+        reason = "the file ends inside this window" if cut_off else "a frame's CRC-32 does not match"
+        loss = Loss(
+            int(lost["byte_offset"].min()), int(lost["byte_size"].sum(dtype=np.int64)), reason,
+            int(lost["timestamp_ns"].min()), int(lost["timestamp_ns"].max()), {},
+        )  # fmt: skip
+        self._losses.append((loss, dict(zip(ids.tolist(), counts.tolist()))))
+
+    def _name(self, stream_id: int) -> str:
+        return self._streams[stream_id].name if stream_id in self._streams else f"stream-{stream_id}"
+
+    def _name_unknown_streams(self) -> None:
+        """Where damage took every copy of the stream table, streams keep their ids and get plain names."""
+        for stream_id in self._next_index:
+            if stream_id not in self._streams:
+                self._streams[stream_id] = StreamInfo(stream_id, self._name(stream_id), clock="host")
+
+
+def _walk(source: FileSource, file_id: bytes | None) -> Iterator[WindowRecord | Hole]:
+    return walk_records(source.read_at, source.size, file_id=file_id, path=source.path)
+
+
+def _id_and_window(source: FileSource) -> tuple[bytes | None, int]:
+    """File id and window length, from the header where it can be read, else from the first window record."""
+    head = source.read_at(0, min(hfrm.HEADER_BYTES, source.size))
+    try:
+        header = hfrm.HyperframeHeader.from_bytes(
+            head, file_size=source.size, path=source.path, unfinished_allowed=True
+        )
+        if not header.plain:
+            return header.file_id, header.window_ns
+    except FormatError:  # the records say all that is needed
+        pass
+    for found in _walk(source, None):
+        if isinstance(found, WindowRecord) and not found.last:
+            return found.head.file_id, max(1, found.head.end_ns - found.head.start_ns)
+    raise _nothing_to_recover(source)
+
+
+def _nothing_to_recover(source: FileSource) -> FormatError:
+    return FormatError(
+        "without one whole window there is nothing to recover", field="window records", offset=None,
+        found="none in the whole file", expected="a file that was written with them", path=source.path,
+    )  # fmt: skip

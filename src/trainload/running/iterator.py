@@ -1,0 +1,106 @@
+"""One pass over an epoch, from a position on: what `iter(loader)` gives."""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from trainload.running.progress import Pass, Progress, Start
+from trainload.running.replacing import Replacements
+from trainload.running.run import Run
+from trainload.running.slices import BatchJob
+from trainload.running.stats import LoaderStats
+
+
+class BatchIterator:
+    """Batches in order. Ends its threads when it is exhausted, closed, dropped, or when it raises.
+
+    Its threads start at once, at the epoch that is next. It takes that epoch with its first batch: what the loader was
+    told until then counts, and an iterator that hands out nothing uses up nothing. Where its threads are gone for
+    another reason (another loader took the shared buffers, the process forked) it goes on from its position.
+    """
+
+    def __init__(
+        self,
+        find_start: Callable[[], Start],
+        start_run: Callable[[Start, int], Run],
+        progress: Progress,
+        stats: LoaderStats,
+        replacements: Replacements | None = None,
+    ) -> None:
+        """find_start(): where a pass begins now. start_run(start, position): the threads of one, from there on.
+
+        replacements: counts and bounds the pictures that were replaced.
+        """
+        self._find_start = find_start
+        self._start_run = start_run
+        self._progress = progress
+        self._stats = stats
+        self._pass: Pass | None = None  # until the first batch is handed out
+        self._replacements = replacements
+        self._ended = False
+        self._mark = time.perf_counter()
+        self._begin_at(find_start())
+
+    def _begin_at(self, start: Start) -> None:
+        self._start = start
+        self.position = start.position
+        self._begin()
+
+    def _begin(self) -> None:
+        run = self._start_run(self._start, self.position)
+        self._run = run
+        self._finalizer = weakref.finalize(self, run.stop)
+
+    def __iter__(self) -> BatchIterator:
+        return self
+
+    def __next__(self) -> tuple[Any, ...]:
+        return self.next_job().output
+
+    def next_job(self) -> BatchJob:
+        """The next batch with its ids and the position after it; StopIteration at the end."""
+        if self._ended:
+            raise StopIteration
+        self._make_ready()
+        try:
+            job = self._run.next_batch()
+            if job is not None and self._replacements is not None:
+                self._replacements.count(job)
+        except BaseException:
+            self.close()
+            raise
+        if self._pass is None:
+            self._pass = self._progress.begin(self._start)
+        if job is None:
+            self.close()
+            self._pass.finished()
+            raise StopIteration
+        self.position = job.end
+        self._count(job)
+        self._pass.delivered(job.end)
+        return job
+
+    def _make_ready(self) -> None:
+        """See to it that threads are at work, and before the first batch that it is the work to do now."""
+        start = self._start if self._pass is not None else self._find_start()
+        if start != self._start:
+            self._finalizer()
+            self._begin_at(start)
+        elif not self._run.alive:
+            self._finalizer.detach()
+            self._begin()
+
+    def _count(self, job: BatchJob) -> None:
+        now = time.perf_counter()
+        self._stats.elapsed_seconds += now - self._mark
+        self._mark = now
+        self._stats.batches += 1
+        self._stats.pictures += len(job.ids)
+
+    def close(self) -> None:
+        """End the threads; twice is fine."""
+        self._ended = True
+        self._finalizer()

@@ -1,0 +1,92 @@
+"""Where a loader stands, exact to the sample: what `state_dict()` gives and `load_state_dict()` takes."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainload.errors import UsageError
+from trainload.running.order import DRAWS_SINCE, LAW_VERSION, SHUFFLES, OrderRule, Shuffle
+from trainload.running.progress import Progress
+
+
+@dataclass(frozen=True, slots=True)
+class LoaderState:
+    """The next sample of all ranks together, and everything that the order after it depends on.
+
+    epoch, position: samples of the global order that all ranks have consumed in this epoch. seed, shuffle,
+    group_blocks: the order's rule. samples: "set" of the samples, by fingerprint. Says nothing of ranks, threads, batch
+    size or mode: these may change. version: of the order's law; that of an older one still holds.
+    """
+
+    epoch: int
+    position: int
+    seed: int
+    shuffle: Shuffle
+    group_blocks: int
+    samples: str
+    version: int = LAW_VERSION
+
+    @property
+    def rule(self) -> OrderRule:
+        return OrderRule(self.seed, self.shuffle, self.group_blocks, self.version)
+
+    @staticmethod
+    def of(progress: Progress, rule: OrderRule, samples: str) -> LoaderState:
+        """The state of a loader that stands there."""
+        return LoaderState(
+            progress.epoch, progress.position, rule.seed, rule.shuffle, rule.group_blocks, samples, rule.version
+        )
+
+    def to_dict(self) -> dict[str, int | str]:
+        """Plain numbers and strings (JSON), under 1 KB."""
+        return asdict(self)
+
+    @staticmethod
+    def from_dict(state: Mapping[str, Any], *, samples: str, total: int) -> LoaderState:
+        """Check a state against the set that it must belong to. Raises UsageError, naming the entry that is wrong."""
+        names = tuple(LoaderState.__dataclass_fields__)
+        if set(state) != set(names):
+            raise UsageError(f"a loader's state has the entries {', '.join(names)}, not {', '.join(map(str, state))}")
+        version = state["version"]
+        if not isinstance(version, int) or not 1 <= version <= LAW_VERSION:
+            raise UsageError(
+                f"this version of trainload reads loader states of the versions 1 to {LAW_VERSION}, not {version!r}"
+            )
+        if state["samples"] != samples:
+            raise UsageError(f"the state belongs to another set of samples ({state['samples']}, this one is {samples})")
+        for name, most in (("epoch", 2**32 - 1), ("position", total), ("seed", 2**64 - 1), ("group_blocks", 2**31 - 1)):
+            value = state[name]
+            if not isinstance(value, int) or not 0 <= value <= most:
+                raise UsageError(f"{name} in a loader's state must be an integer in 0 .. {most}, not {value!r}")
+        if state["shuffle"] not in SHUFFLES:
+            raise UsageError(
+                f"shuffle in a loader's state must be one of {', '.join(SHUFFLES)}, not {state['shuffle']!r}"
+            )
+        return LoaderState(**state)
+
+
+def warn_of_equal_repeats(rule: OrderRule, repeats: bool) -> None:
+    """Warn of a run that goes on under a law by which a sample comes equal each time that an epoch repeats it."""
+    if repeats and rule.version < DRAWS_SINCE:
+        warnings.warn(
+            f"the loader's state is of version {rule.version}: the run goes on as it began, and a sample that an epoch "
+            f"repeats comes with the same augmentation each time; load {{**state, 'version': {LAW_VERSION}}} to give "
+            "every repeat its own from here on",
+            stacklevel=3,
+        )
+
+
+def fingerprint(*tables: NDArray[np.generic] | None) -> str:
+    """16 hexadecimal digits that stand for the values of some arrays."""
+    digest = hashlib.sha256()
+    for table in tables:
+        digest.update(b"none" if table is None else np.ascontiguousarray(table).tobytes())
+        digest.update(b"|")
+    return digest.hexdigest()[:16]

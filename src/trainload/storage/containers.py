@@ -1,0 +1,53 @@
+"""Which files a path names, and which container each of them is, by its first bytes."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from trainload.errors import FormatError, UsageError
+from trainload.storage.file import FileSource
+
+AnyPath = str | os.PathLike[str]
+
+HYPERFRAME = "HFRM"  # what `read_kind` calls a recording; a DTS file is called by its dataset type
+_DTS_MAGIC, _HYPERFRAME_MAGIC = b".DTS", b"HFRM"
+_DATASET_TYPE = slice(8, 16)  # docs/spec/dts.md, section 2
+_HEAD_BYTES = 16
+
+
+def find_files(path: AnyPath | Sequence[AnyPath]) -> list[str]:
+    """The files that a path, a list of paths or a pattern names, sorted. Raises UsageError for none."""
+    if not isinstance(path, str | os.PathLike):
+        found = [name for one in path for name in find_files(one)]
+        if not found:
+            raise UsageError("no path was given")
+        return found
+    name = os.fspath(path)
+    if glob.has_magic(name) and not Path(name).exists():
+        matches = sorted(glob.glob(name))  # noqa: PTH207 (a pattern may be absolute, Path.glob refuses those)
+        if not matches:
+            raise UsageError(f"the pattern matches no file: {name}")
+        return matches
+    return [name]
+
+
+def read_kind(path: str) -> str:
+    """What a file is by its first bytes: HYPERFRAME, or a DTS file's dataset type. Raises FormatError for others."""
+    with FileSource(path) as source:
+        head = source.read_at(0, min(_HEAD_BYTES, source.size))
+    if head[:4] == _HYPERFRAME_MAGIC:
+        return HYPERFRAME
+    if head[:4] == _DTS_MAGIC:
+        return head[_DATASET_TYPE].decode("latin-1").lstrip(" ")
+    raise FormatError(
+        "a file must open with the magic of a known container", field="magic", offset=0, found=head[:4],
+        expected="b'.DTS' or b'HFRM'", path=path,
+    )  # fmt: skip
+
+
+def holds_recordings(path: str) -> bool:
+    """True for a folder of the parts of a recording, which is no folder of class folders."""
+    return Path(path).is_dir() and any(Path(path).glob("*.hfr"))
