@@ -6,24 +6,87 @@ Public names load when they are first used: `import trainload` brings numpy and 
 from __future__ import annotations
 
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 import numpy  # noqa: F401
 
 from trainload import _core  # noqa: F401
 from trainload.errors import FormatError, SampleError, TrainloadError, UsageError
 
+if TYPE_CHECKING:  # the same names for editors and type checkers; a test holds both lists equal
+    from trainload.images.extract import extract
+    from trainload.images.loading.buffers import BufferPair
+    from trainload.images.loading.loader import ImageLoader
+    from trainload.images.ops.mixing import CutMix, MixUp
+    from trainload.images.ops.operations import (
+        AutoAugment,
+        CenterCrop,
+        ColorJitter,
+        GaussianBlur,
+        Normalize,
+        RandAugment,
+        RandomCrop,
+        RandomErasing,
+        RandomGrayscale,
+        RandomHorizontalFlip,
+        RandomResizedCrop,
+        RandomRotation,
+        RandomVerticalFlip,
+        Resize,
+    )
+    from trainload.images.packing.arrays import pack_arrays
+    from trainload.images.packing.images import pack_images
+    from trainload.images.packing.summary import PackSummary
+    from trainload.images.reading.arrays import ArrayReader
+    from trainload.images.reading.dts import DtsReader
+    from trainload.images.reading.folder import FolderReader
+    from trainload.images.reading.open import open_images
+    from trainload.images.reading.sample import Sample
+    from trainload.memory.plan import MemoryPlan
+    from trainload.open import open
+    from trainload.recordings.aligning.match import Interpolate, Interval, Nearest, Previous
+    from trainload.recordings.aligning.pairs import Pair, Pairs, align
+    from trainload.recordings.aligning.report import Report
+    from trainload.recordings.aligning.streams import ArrayStreams
+    from trainload.recordings.exporters.frames import extract_frames
+    from trainload.recordings.exporters.mcap import export_mcap
+    from trainload.recordings.exporters.merge import merge_recordings
+    from trainload.recordings.exporters.slice import slice_recording
+    from trainload.recordings.reading.decoders import register_decoder
+    from trainload.recordings.reading.follow import Follower
+    from trainload.recordings.reading.frame import Frame
+    from trainload.recordings.reading.hyperframe import HyperframeReader
+    from trainload.recordings.reading.open import open_recording
+    from trainload.recordings.reading.window import Window
+    from trainload.recordings.recovering.recover import recover
+    from trainload.recordings.samples.aligned import AlignedDataset
+    from trainload.recordings.samples.clip import Clip
+    from trainload.recordings.samples.collate import ClipBatch, collate
+    from trainload.recordings.samples.loader import HyperframeLoader
+    from trainload.recordings.samples.sequences import SequenceDataset
+    from trainload.recordings.samples.windows import WindowDataset
+    from trainload.recordings.writing.recorder import Recorder
+    from trainload.recordings.writing.writer import HyperframeWriter
+    from trainload.verify import verify
+
 __version__ = "0.1.0"
 
 # Where each lazily loaded public name lives.
 _HOMES: dict[str, str] = {
     "AlignedDataset": "trainload.recordings.samples.aligned",
+    "ArrayReader": "trainload.images.reading.arrays",
     "ArrayStreams": "trainload.recordings.aligning.streams",
     "AutoAugment": "trainload.images.ops.operations",
     "BufferPair": "trainload.images.loading.buffers",
     "CenterCrop": "trainload.images.ops.operations",
+    "Clip": "trainload.recordings.samples.clip",
+    "ClipBatch": "trainload.recordings.samples.collate",
     "ColorJitter": "trainload.images.ops.operations",
     "CutMix": "trainload.images.ops.mixing",
+    "DtsReader": "trainload.images.reading.dts",
+    "FolderReader": "trainload.images.reading.folder",
     "Follower": "trainload.recordings.reading.follow",
+    "Frame": "trainload.recordings.reading.frame",
     "GaussianBlur": "trainload.images.ops.operations",
     "HyperframeLoader": "trainload.recordings.samples.loader",
     "HyperframeReader": "trainload.recordings.reading.hyperframe",
@@ -31,10 +94,13 @@ _HOMES: dict[str, str] = {
     "ImageLoader": "trainload.images.loading.loader",
     "Interpolate": "trainload.recordings.aligning.match",
     "Interval": "trainload.recordings.aligning.match",
+    "MemoryPlan": "trainload.memory.plan",
     "MixUp": "trainload.images.ops.mixing",
     "Nearest": "trainload.recordings.aligning.match",
     "Normalize": "trainload.images.ops.operations",
     "PackSummary": "trainload.images.packing.summary",
+    "Pair": "trainload.recordings.aligning.pairs",
+    "Pairs": "trainload.recordings.aligning.pairs",
     "Previous": "trainload.recordings.aligning.match",
     "RandAugment": "trainload.images.ops.operations",
     "RandomCrop": "trainload.images.ops.operations",
@@ -45,12 +111,18 @@ _HOMES: dict[str, str] = {
     "RandomRotation": "trainload.images.ops.operations",
     "RandomVerticalFlip": "trainload.images.ops.operations",
     "Recorder": "trainload.recordings.writing.recorder",
+    "Report": "trainload.recordings.aligning.report",
     "Resize": "trainload.images.ops.operations",
+    "Sample": "trainload.images.reading.sample",
     "SequenceDataset": "trainload.recordings.samples.sequences",
+    "Window": "trainload.recordings.reading.window",
     "WindowDataset": "trainload.recordings.samples.windows",
     "align": "trainload.recordings.aligning.pairs",
     "collate": "trainload.recordings.samples.collate",
+    "export_mcap": "trainload.recordings.exporters.mcap",
     "extract": "trainload.images.extract",
+    "extract_frames": "trainload.recordings.exporters.frames",
+    "merge_recordings": "trainload.recordings.exporters.merge",
     "open": "trainload.open",
     "open_images": "trainload.images.reading.open",
     "open_recording": "trainload.recordings.reading.open",
@@ -58,10 +130,76 @@ _HOMES: dict[str, str] = {
     "pack_images": "trainload.images.packing.images",
     "recover": "trainload.recordings.recovering.recover",
     "register_decoder": "trainload.recordings.reading.decoders",
+    "slice_recording": "trainload.recordings.exporters.slice",
     "verify": "trainload.verify",
 }
 
-__all__ = ["FormatError", "SampleError", "TrainloadError", "UsageError", "__version__"]
+__all__ = [
+    "AlignedDataset",
+    "ArrayReader",
+    "ArrayStreams",
+    "AutoAugment",
+    "BufferPair",
+    "CenterCrop",
+    "Clip",
+    "ClipBatch",
+    "ColorJitter",
+    "CutMix",
+    "DtsReader",
+    "FolderReader",
+    "Follower",
+    "FormatError",
+    "Frame",
+    "GaussianBlur",
+    "HyperframeLoader",
+    "HyperframeReader",
+    "HyperframeWriter",
+    "ImageLoader",
+    "Interpolate",
+    "Interval",
+    "MemoryPlan",
+    "MixUp",
+    "Nearest",
+    "Normalize",
+    "PackSummary",
+    "Pair",
+    "Pairs",
+    "Previous",
+    "RandAugment",
+    "RandomCrop",
+    "RandomErasing",
+    "RandomGrayscale",
+    "RandomHorizontalFlip",
+    "RandomResizedCrop",
+    "RandomRotation",
+    "RandomVerticalFlip",
+    "Recorder",
+    "Report",
+    "Resize",
+    "Sample",
+    "SampleError",
+    "SequenceDataset",
+    "TrainloadError",
+    "UsageError",
+    "Window",
+    "WindowDataset",
+    "__version__",
+    "align",
+    "collate",
+    "export_mcap",
+    "extract",
+    "extract_frames",
+    "merge_recordings",
+    "open",
+    "open_images",
+    "open_recording",
+    "pack_arrays",
+    "pack_images",
+    "recover",
+    "register_decoder",
+    "slice_recording",
+    "verify",
+]
 
 
 def __getattr__(name: str) -> object:
@@ -74,4 +212,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *_HOMES})
+    return sorted(__all__)
