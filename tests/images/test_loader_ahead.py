@@ -36,7 +36,7 @@ def read_ahead(loader):
         next(iterator)
     run, deadline = iterator._run, time.monotonic() + 20
     windows = len(run._plan.windows) - 1
-    while windows not in run._fills or not run._fills[windows][0].arrived.all():
+    while windows not in run.feed._fills or not run.feed._fills[windows][0].arrived.all():
         assert time.monotonic() < deadline
         time.sleep(0.002)
     return iterator

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainload.errors import SampleError
-from trainload.images.loading.fill import Fill
 from trainload.running.order import RankBatches
 
 
@@ -51,14 +50,21 @@ class Slice:
     window: int
 
 
+class BatchArrays(Protocol):
+    """Where batches are decoded to."""
+
+    def take(self, count: int) -> NDArray[np.generic] | None:
+        """An array for `count` pictures that nobody uses, or None where there is none at the moment."""
+
+
 class Decoder(Protocol):
     """What turns samples into pictures; one object for all threads."""
 
     def new_scratch(self) -> Any:
         """What one thread needs for itself."""
 
-    def decode(self, scratch: Any, fill: Fill | None, job: BatchJob, first: int, end: int) -> None:
-        """Write job.images and job.codes [first:end]; `fill` holds the samples' bytes (None: the set is in memory)."""
+    def decode(self, scratch: Any, data: Any, job: BatchJob, first: int, end: int) -> None:
+        """Write job.images and job.codes [first:end]; `data` is what the feed gave (None: the set is in memory)."""
 
     def finish(self, job: BatchJob) -> None:
         """All of the batch is decoded: replace damaged pictures, apply batch operations, set job.output."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from trainload.running.feed import Tenant
 from trainload.storage.reused import first_idle
 
 ALIGNMENT = 64
@@ -18,13 +19,6 @@ def new_arena(size_bytes: int) -> NDArray[np.uint8]:
     raw = np.empty(size_bytes + ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
     return raw[start : start + size_bytes]
-
-
-class Tenant(Protocol):
-    """Whoever fills a BufferPair at the moment."""
-
-    def suspend(self) -> None:
-        """Stop using the buffers before this returns; go on later from the same place, if asked."""
 
 
 class Kept(NamedTuple):
@@ -82,13 +76,6 @@ class BufferPair:
 
     def __reduce__(self) -> tuple[type[BufferPair], tuple[()]]:
         return BufferPair, ()
-
-
-class BatchArrays(Protocol):
-    """Where batches are decoded to."""
-
-    def take(self, count: int) -> NDArray[np.generic] | None:
-        """An array for `count` pictures that nobody uses, or None where there is none at the moment."""
 
 
 class BatchPool:

@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from trainload.errors import UsageError
 from trainload.images.format.dts import BLOCK_SIZE
-from trainload.images.loading.buffers import BatchArrays, BatchPool, BufferPair
+from trainload.images.loading.arena_feed import ArenaFeed
+from trainload.images.loading.buffers import BatchPool, BufferPair
 from trainload.images.loading.fill import Fill, resident_fill
 from trainload.images.loading.modes import ModeChoice, choose_mode
 from trainload.images.loading.pictures import open_set
@@ -30,7 +31,7 @@ from trainload.running.progress import EPOCHS, Progress, Start
 from trainload.running.ranks import RankCut, Ranks
 from trainload.running.replacing import Replacements, default_limit
 from trainload.running.run import Run
-from trainload.running.slices import RunPlan
+from trainload.running.slices import BatchArrays, RunPlan
 from trainload.running.state import LoaderState, warn_of_equal_repeats
 from trainload.running.stats import LoaderStats
 
@@ -311,11 +312,13 @@ class ImageLoader:
         another = epoch + 1 < EPOCHS
         many = len(self._selection) > MANY_SAMPLES
         alone = isinstance(memory, BufferPair) and self._owns_pair  # else another loader takes the buffers next
-        run = Run(
-            plan, self._decoder, arrays, self.stats, pictures=self._set.pictures, memory=memory, reads=reads,
-            ahead=following if another and many else None,
-            following=following if another and alone and len(plan.stream) else None,
-        )  # fmt: skip
+        feed = None
+        if memory is not None and self._set.pictures is not None:
+            feed = ArenaFeed(
+                plan, self._set.pictures, memory, self.stats, reads=reads,
+                following=following if another and alone and len(plan.stream) else None,
+            )  # fmt: skip
+        run = Run(plan, self._decoder, arrays, self.stats, feed=feed, ahead=following if another and many else None)
         run.start()
         return run
 

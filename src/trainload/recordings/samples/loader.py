@@ -182,7 +182,7 @@ class HyperframeLoader:
             labels=np.zeros(len(self.dataset), np.int32), workers=self.workers, io_workers=1, prefetch=self._prefetch,
             slice_size=1, verify=False,
         )  # fmt: skip
-        run = Run(plan, self._decoder, _ClipArrays(), self.stats, pictures=None, memory=None)
+        run = Run(plan, self._decoder, _ClipArrays(), self.stats)
         run.start()
         return run
 

@@ -1,0 +1,196 @@
+"""Arenas filled with pictures while a run decodes them: the feed of the image loader.
+
+IO loops fill arenas, read k of an arena by loop k mod N: no queue. Where there are two arenas, one is consumed while
+the other fills; the first window of the next epoch is read while the last one of this epoch is consumed.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainload.images.loading.buffers import BufferPair, Kept
+from trainload.images.loading.fill import Fill, Reads
+from trainload.images.loading.layout import plan_reads
+from trainload.images.loading.pictures import PictureSet
+from trainload.running.feed import Signals, Tenant
+from trainload.running.slices import RunPlan, Slice
+from trainload.running.stats import LoaderStats
+
+NOTHING = (None, None)  # no fill, no reads
+
+
+class ArenaFeed:
+    """The pictures of one run. memory: the fill that holds all samples for good, or the pair to fill in turn.
+
+    reads: into the former, what brings the samples that are missing. following: gives the plan of the next epoch, whose
+    first window is read into the pair, and kept there.
+    """
+
+    def __init__(
+        self,
+        plan: RunPlan,
+        pictures: PictureSet,
+        memory: Fill | BufferPair,
+        stats: LoaderStats,
+        *,
+        reads: Reads | None = None,
+        following: Callable[[], RunPlan] | None = None,
+    ) -> None:
+        self._plan = plan
+        self._windows: list[int] = plan.windows.tolist()
+        self._pictures = pictures
+        self._memory = memory
+        self._stats = stats
+        self._resident_reads = reads
+        self._following = following
+        self._next_plan: RunPlan | None = None
+        self._arenas: Sequence[NDArray[np.uint8]] = ()
+        self._fills: dict[int, tuple[Fill, Reads | None]] = {}  # by window
+        self._windows_planned = 0
+        self._first_done = False  # some batch is done
+        self._failed: dict[tuple[int, int], Exception] = {}  # (window, row of its layout): what its read raised
+
+    @property
+    def loops(self) -> int:
+        """Threads that read; none where everything is in memory."""
+        must_read = isinstance(self._memory, BufferPair) or self._resident_reads is not None
+        return self._plan.io_workers if must_read else 0
+
+    def open(self, run: Tenant, signals: Signals) -> None:
+        """Claim the arenas."""
+        self._signals = signals
+        self._lock = lock = signals.lock
+        self._data = threading.Condition(lock)  # a read is done
+        self._room = threading.Condition(lock)  # an arena is free, or its reads are planned
+        if isinstance(self._memory, BufferPair):
+            self._arenas, kept = self._memory.claim(run, self._plan)
+            if kept is not None:
+                fill, _ = self._fills[0] = kept.filled
+                self._arenas = sorted(self._arenas, key=lambda arena: arena is not fill.arena)
+                self._windows_planned = 1
+        else:
+            self._fills[0] = self._memory, self._resident_reads
+            self._windows_planned = 1
+
+    def wait_for(self, part: Slice) -> Fill | None:
+        """The fill that holds the slice's samples, once all have arrived; None where all is over.
+
+        Raises what the read of one of them raised.
+        """
+        started = time.perf_counter()
+        with self._lock:
+            while not self._signals.stopped:
+                fill, _ = self._fills.get(part.window, NOTHING)
+                if fill is not None and self._has_arrived(fill, part):
+                    self._stats.data_waits_seconds += time.perf_counter() - started
+                    return fill
+                self._data.wait()
+        return None
+
+    def consumed(self, part: Slice) -> None:
+        """The samples of a slice may go."""
+        fill, _ = self._fills.get(part.window, NOTHING)
+        if fill is not None and self._arenas:
+            fill.left -= part.end - part.first
+            if fill.left == 0:
+                self._room.notify_all()
+
+    def batch_done(self) -> None:
+        """With the first batch the second window may be filled."""
+        if not self._first_done:
+            self._first_done = True
+            self._room.notify_all()
+
+    def wake(self) -> None:
+        """The run has stopped."""
+        self._data.notify_all()
+        self._room.notify_all()
+
+    def close(self, run: Tenant) -> None:
+        """Give the arenas back; what was read ahead for the next epoch is kept there."""
+        read_ahead = self._fills.get(len(self._windows) - 1)
+        kept = Kept(self._next_plan, read_ahead) if read_ahead is not None else None
+        self._fills.clear()  # a run that is kept must not keep the arenas
+        self._arenas = ()
+        if isinstance(self._memory, BufferPair):
+            self._memory.release(run, kept)
+
+    def _has_arrived(self, fill: Fill, part: Slice) -> bool:
+        rows = fill.layout.find(part.job.ids[part.first : part.end])
+        for row in rows.tolist() if self._failed else ():
+            if (part.window, row) in self._failed:
+                raise self._failed[part.window, row]
+        return bool(fill.arrived[rows].all())
+
+    def loop(self, n: int) -> None:
+        """Read what is the n-th loop's part of every window."""
+        pictures = self._pictures.clone()
+        try:
+            for window in range(len(self._windows) - (self._following is None)):
+                fill, reads = self._fill_of(window, planner=n == 0)
+                if fill is None or reads is None:
+                    continue
+                for k in reads.order[n :: self._plan.io_workers]:
+                    if self._signals.stopped:
+                        return
+                    self._read(pictures, window, fill, reads, k)
+        finally:
+            if pictures is not self._pictures:
+                pictures.close()
+
+    def _read(self, pictures: PictureSet, window: int, fill: Fill, reads: Reads, k: int) -> None:
+        started = time.perf_counter()
+        failure, size = None, 0
+        try:
+            size = fill.read(pictures, reads, k, verify=self._plan.verify)
+        except Exception as error:
+            failure = error
+        with self._lock:
+            if failure is not None:
+                self._failed |= {(window, row): failure for row in reads.rows_of(k).tolist()}
+            self._stats.read_bytes += size
+            self._stats.read_seconds += time.perf_counter() - started
+            self._data.notify_all()
+
+    def _fill_of(self, window: int, *, planner: bool) -> tuple[Fill | None, Reads | None]:
+        """A window's fill and reads, planned by the first IO worker once an arena is free; nothing where it is over."""
+        with self._lock:
+            while not self._signals.stopped and window >= self._windows_planned:
+                if planner and self._is_free(window):
+                    break
+                self._room.wait()
+            if self._signals.stopped or window < self._windows_planned:
+                return self._fills.get(window, NOTHING)
+        ids = self._samples_of(window)
+        arena = self._arenas[window % 2]
+        places = self._pictures.places
+        fill = Fill(arena, plan_reads(places, ids, limit_bytes=len(arena)), left=len(ids))
+        reads = fill.all_reads() if self._pictures.has_blocks else fill.missing_reads(places, ids)
+        with self._lock:
+            self._fills.pop(window - 2, None)
+            self._fills[window] = fill, reads
+            self._windows_planned = window + 1
+            self._room.notify_all()
+        return fill, reads
+
+    def _is_free(self, window: int) -> bool:
+        """True once a window's arena may be filled. The second window waits for the first batch, unless that needs it:
+        an epoch starts in half the time where its reads and the decoding do not share the processors.
+        """
+        before, _ = self._fills.get(window - 2, NOTHING)
+        if before is not None:
+            return before.left == 0
+        return window == 0 or self._first_done or int(self._plan.share.bounds[1]) > self._windows[1]
+
+    def _samples_of(self, window: int) -> NDArray[np.int64]:
+        """The stream's part in a window; in the one after the last it is the next epoch's first part."""
+        plan = self._plan
+        if window == len(plan.windows) - 1 and self._following is not None:
+            plan = self._next_plan = self._following()
+            window = 0
+        return plan.stream[plan.windows[window] : plan.windows[window + 1]]
