@@ -43,7 +43,7 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test holds 
     from trainload.images.reading.open import open_images
     from trainload.images.reading.sample import Sample
     from trainload.memory.plan import MemoryPlan
-    from trainload.open import open
+    from trainload.open_any import open
     from trainload.recordings.aligning.match import Interpolate, Interval, Nearest, Previous
     from trainload.recordings.aligning.pairs import Pair, Pairs, align
     from trainload.recordings.aligning.report import Report
@@ -67,7 +67,7 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test holds 
     from trainload.recordings.samples.windows import WindowDataset
     from trainload.recordings.writing.recorder import Recorder
     from trainload.recordings.writing.writer import HyperframeWriter
-    from trainload.verify import verify
+    from trainload.verify_any import verify
 
 __version__ = "0.1.0"
 
@@ -123,7 +123,7 @@ _HOMES: dict[str, str] = {
     "extract": "trainload.images.extract",
     "extract_frames": "trainload.recordings.exporters.frames",
     "merge_recordings": "trainload.recordings.exporters.merge",
-    "open": "trainload.open",
+    "open": "trainload.open_any",
     "open_images": "trainload.images.reading.open",
     "open_recording": "trainload.recordings.reading.open",
     "pack_arrays": "trainload.images.packing.arrays",
@@ -131,7 +131,7 @@ _HOMES: dict[str, str] = {
     "recover": "trainload.recordings.recovering.recover",
     "register_decoder": "trainload.recordings.reading.decoders",
     "slice_recording": "trainload.recordings.exporters.slice",
-    "verify": "trainload.verify",
+    "verify": "trainload.verify_any",
 }
 
 __all__ = [

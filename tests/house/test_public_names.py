@@ -35,6 +35,11 @@ def test_type_checkers_see_the_names_where_they_live() -> None:
     )
 
 
+def test_no_module_takes_the_place_of_a_public_name() -> None:
+    modules = {path.stem for path in Path(tl.__file__).parent.iterdir() if path.suffix == ".py" or path.is_dir()}
+    assert not modules & set(tl.__all__)
+
+
 def test_every_public_name_is_there_and_says_what_it_is() -> None:
     for name in tl.__all__:
         assert name == "__version__" or getattr(tl, name).__doc__, name

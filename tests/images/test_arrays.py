@@ -25,7 +25,7 @@ from trainload.images.format.class_names import CLASS_NAMES
 from trainload.images.format.dts import ARRAY_HEADER_BYTES, HEADER_BYTES_USED, DtsHeader
 from trainload.images.packing.arrays import pack_arrays
 from trainload.images.reading.arrays import ArrayReader
-from trainload.verify import verify
+from trainload.verify_any import verify
 
 RANDOM = np.random.default_rng(5)
 MNIST_COUNTS = {"train": 37, "t10k": 11}

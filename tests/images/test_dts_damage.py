@@ -25,7 +25,7 @@ from trainload.formats.findings import Report
 from trainload.images.checking.region import check_region
 from trainload.images.format import dts
 from trainload.images.reading.dts import DtsReader
-from trainload.verify import verify
+from trainload.verify_any import verify
 
 FLAT = pictures(9)
 BLOCK_0 = dts.IMAGE_HEADER_BYTES

@@ -28,7 +28,7 @@ from trainload.images.packing.arrays import pack_arrays
 from trainload.images.packing.sources import open_source
 from trainload.images.reading.dts import DtsReader
 from trainload.images.reading.folder import FolderReader
-from trainload.verify import verify
+from trainload.verify_any import verify
 
 FLAT = pictures(14)
 

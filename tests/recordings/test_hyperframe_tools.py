@@ -28,7 +28,7 @@ from trainload.recordings.exporters.slice import slice_recording
 from trainload.recordings.format.streams import StreamInfo
 from trainload.recordings.reading.hyperframe import HyperframeReader
 from trainload.recordings.writing.writer import HyperframeWriter
-from trainload.verify import verify as verify_any
+from trainload.verify_any import verify as verify_any
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from trainload.cli.app import app
 from trainload.cli.progress import progress_bar
 from trainload.cli.terminal import Terminal, one_line
 from trainload.errors import UsageError
-from trainload.open import open as open_any
+from trainload.open_any import open as open_any
 from trainload.recordings.exporters.mcap import export_mcap
 from trainload.recordings.exporters.rerun import export_rerun
 from trainload.recordings.reading.hyperframe import HyperframeReader

@@ -12,7 +12,7 @@ from rich.table import Table
 from trainload.cli.app import app
 from trainload.cli.info_recording import show_recording
 from trainload.cli.terminal import Terminal
-from trainload.open import open as open_any
+from trainload.open_any import open as open_any
 from trainload.recordings.reading.hyperframe import HyperframeReader
 
 MAX_ITEMS = 8  # of a list, on a terminal; --json shows all

@@ -13,7 +13,7 @@ from trainload.cli.progress import progress_bar
 from trainload.cli.terminal import Terminal
 from trainload.formats.findings import Report
 from trainload.images.whole import decode_whole
-from trainload.verify import verify as verify_files
+from trainload.verify_any import verify as verify_files
 
 MAX_SHOWN = 50  # findings on a terminal; --json shows all
 

@@ -17,7 +17,7 @@ from trainload.demo.pillow import PillowFolder
 from trainload.images.loading.loader import ImageLoader
 from trainload.images.ops.operations import RandomHorizontalFlip, RandomResizedCrop
 from trainload.images.packing.images import pack_images
-from trainload.open import open as open_set
+from trainload.open_any import open as open_set
 
 BATCH_SIZE = 64
 PILLOW = "folder, Pillow"
