@@ -7,6 +7,7 @@ import struct
 import subprocess
 import sys
 import threading
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -45,8 +46,6 @@ def bomb(mode: str, side: int = 13_000, **options: Any) -> bytes:
 def png_bomb(side: int = 13_000) -> bytes:
     data = bytearray(encoded(Image.new("RGB", (16, 16)), "PNG"))
     data[16:24] = struct.pack(">II", side, side)
-    import zlib
-
     data[29:33] = struct.pack(">I", zlib.crc32(data[12:29]))
     return bytes(data)
 
@@ -73,7 +72,7 @@ KINDS = {
 
 
 def first_batch(path: Path, **options: Any) -> Any:
-    with tl.ImageLoader(path, **{"batch_size": 1, "workers": 1, "ops": OPS, **options}) as loader:
+    with tl.open(path) as ds, tl.ImageLoader(ds, **{"batch_size": 1, "workers": 1, "ops": OPS, **options}) as loader:
         return next(iter(loader))
 
 
@@ -204,7 +203,8 @@ def test_the_plan_of_small_pictures_stays_small_and_one_giant_has_a_line_of_its_
     plans = {}
     for name, pictures in {"small": [small], "giant": [small, encoded(Image.new("L", (9000, 9000)))]}.items():
         path = write_dts(tmp_path / f"{name}.dts", pictures, [0] * len(pictures), 2)
-        plans[name] = tl.ImageLoader(path, batch_size=1, ops=OPS, workers=8).memory_plan().buffers
+        with tl.open(path) as ds:
+            plans[name] = tl.ImageLoader(ds, batch_size=1, ops=OPS, workers=8).memory_plan().buffers
     large = "pictures too large to decode side by side"
     assert plans["small"][large] == 0
     assert plans["small"]["scratch of 8 decode workers"] < 150 << 20
