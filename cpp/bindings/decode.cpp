@@ -5,6 +5,7 @@
 #include <array>
 
 #include "bindings/arrays.h"
+#include "core/heap.h"
 #include "core/pixels.h"
 
 namespace nb = nanobind;
@@ -64,5 +65,7 @@ void bind_decode(nb::module_& module) {
     module.def("resample", &resample, nb::arg("pixels"), nb::arg("box"), nb::arg("width"), nb::arg("height"),
                nb::arg("kernels") = "",
                "The box (x, y, width, height) of an RGB picture at another size, antialiased.");
+    module.def("give_back_freed_memory", &give_back_freed_memory, nb::call_guard<nb::gil_scoped_release>(),
+               "What this process has freed goes back to the system, where the C library keeps it.");
     module.def("kernel_names", &kernel_names, "The instruction sets that this processor runs, the fastest last.");
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import struct
 import subprocess
 import sys
@@ -171,12 +172,27 @@ def test_turns_fit_into_their_room_and_the_largest_goes_alone() -> None:
             assert sum(seen) <= 10 or len(seen) == 1
 
 
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="no /proc to see memory in")
+def test_no_thread_keeps_the_memory_of_a_large_picture() -> None:
+    def resident_bytes() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    part = _Slice([encoded(Image.new("RGB", (4000, 2500)), "PNG", compress_level=1)])
+    decoder = PictureDecoder([tl.CenterCrop(8)], limits=PictureLimits(beside_bytes=1 << 20))
+    threads = 6
+    together = threading.Barrier(threads)
+    with ThreadPoolExecutor(threads) as pool:
+        before = resident_bytes()
+        assert list(pool.map(lambda _: together.wait() >= 0 and part.run(decoder), range(threads))) == [{}] * threads
+        assert resident_bytes() - before < 2 * 4 * 4000 * 2500  # Pillow has four bytes for each pixel
+
+
 MEASURE = """
 import sys, warnings, trainload as tl
 warnings.simplefilter("ignore")
 peak = lambda: [int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM")][0] << 10
 import PIL.JpegImagePlugin, PIL.PngImagePlugin
-loader = tl.ImageLoader(sys.argv[1], batch_size=4, ops=[tl.RandomResizedCrop(64)], workers=3, mode="partial", seed=1)
+loader = tl.ImageLoader(sys.argv[1], batch_size=4, ops=[tl.RandomResizedCrop(64)], workers=8, mode="partial", seed=1)
 planned, before = loader.memory_plan().total_bytes, peak()
 for batch in loader: pass
 print(peak() - before, planned)
@@ -187,12 +203,12 @@ print(peak() - before, planned)
 @pytest.mark.parametrize("source", ["folder", "dts"])
 @pytest.mark.parametrize("kinds", [["PNG", "PNG with alpha"], ["CMYK", "progressive CMYK"], ["progressive"]], ids=str)
 def test_large_pictures_of_every_kind_fit_into_the_plan(source: str, kinds: list[str], tmp_path: Path) -> None:
-    picture = Image.fromarray(np.tile(np.arange(3000, dtype=np.uint16).astype(np.uint8)[None, :, None], (2500, 1, 3)))
-    pictures = [KINDS[kind](picture) for kind in kinds] * (6 // len(kinds))
+    picture = Image.fromarray(np.tile(np.arange(2400, dtype=np.uint16).astype(np.uint8)[None, :, None], (1500, 1, 3)))
+    pictures = [KINDS[kind](picture) for kind in kinds] * (12 // len(kinds))
     labels = [0] * len(pictures)
     path = write_folder(tmp_path / "set", pictures, labels)
     if source == "dts":
-        path = write_dts(tmp_path / "set.dts", pictures, labels, 6)
+        path = write_dts(tmp_path / "set.dts", pictures, labels, 12)
     done = subprocess.run([sys.executable, "-c", MEASURE, path], capture_output=True, text=True, check=True)
     grew, planned = map(int, done.stdout.split())
     assert grew <= planned

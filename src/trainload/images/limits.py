@@ -15,6 +15,8 @@ from dataclasses import dataclass
 
 from PIL import Image
 
+from trainload import _core
+
 MOST_PIXELS = 178_956_970  # Pillow's limit, and the core's
 BESIDE_PIXELS = 2 << 20  # pictures up to this size need not take turns, whatever their kind
 LEAST_BESIDE_BYTES = 4 << 20
@@ -55,7 +57,10 @@ class Turns:
 
     @contextmanager
     def wait_for(self, size_bytes: int) -> Iterator[None]:
-        """Room for one picture; waits until others have left, unless there are none."""
+        """Room for one picture; waits until others have left, unless there are none.
+
+        On leaving, what was freed goes back to the system: else each thread would keep a large picture's memory.
+        """
         if self._pid != os.getpid():  # whoever held the lock is not here
             self._start()
         with self._changed:
@@ -65,6 +70,7 @@ class Turns:
         try:
             yield
         finally:
+            _core.give_back_freed_memory()
             with self._changed:
                 self._used_bytes -= size_bytes
                 self._changed.notify_all()
