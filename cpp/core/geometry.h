@@ -1,5 +1,5 @@
 // Which pixels of a picture become the output: the geometry operations as numbers, with torchvision v2's semantics.
-// Knows no pixels and no JPEG. The Python oracle is imaging/plan.py: same formulas, in doubles, in the same order.
+// Knows no pixels and no JPEG. The Python oracle is images/ops/plan.py: same formulas, in doubles, in the same order.
 //
 // "round" is to nearest, ties to even (Python's round); "int" cuts towards zero; all other sums are in doubles.
 // Every operation draws from its own Philox stream Draws(seed, epoch, sample id, op.index). Parameters and draws:

@@ -1,6 +1,6 @@
 // Operations on the 8-bit RGB picture at its final size: colour, blur, rotation, policies, and flips that cannot wait
 // for the last pass. Each is the 8-bit arithmetic of Pillow; docs/operations.md has the table. The Python oracle of the
-// random numbers is imaging/plan.py. Parameters and draws, every operation from its own stream:
+// random numbers is images/ops/plan.py. Parameters and draws, every operation from its own stream:
 //
 // color_jitter {brightness_min, brightness_max, contrast_min, .._max, saturation_min, .._max, hue_min, hue_max}
 //     order = [brightness, contrast, saturation, hue], shuffled: for i = 3, 2, 1: exchange i with below(i + 1). Then

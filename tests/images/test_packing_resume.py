@@ -29,8 +29,8 @@ from trainload.images.packing.workers import Workers
 # Blocks of 1 MB, so that a small set has many.
 SMALL_BLOCKS = """
 import sys
-from trainload.formats import dts
-from trainload.packing import blocks
+from trainload.images.format import dts
+from trainload.images.packing import blocks
 dts.BLOCK_SIZE, blocks.MAX_BLOCK_HEADER_SIZE = 1 << 20, 1 << 16
 from trainload.images.packing.images import pack_images
 pack_images(sys.argv[1], sys.argv[2], level=int(sys.argv[3]), jobs=int(sys.argv[4]), resume=True, on_error="skip",
