@@ -14,6 +14,6 @@ if ! "$python" -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2
 fi
 "$python" -c 'import trainload' 2>/dev/null || "$python" -m pip install -q --no-build-isolation .
 if "$python" -c 'import pytest, hypothesis, pytest_timeout' 2>/dev/null; then
-    "$python" -m pytest tests/test_torch_loader.py
+    "$python" -m pytest tests/images/test_torch_loader.py
 fi
 exec "$python" benchmarks/device_check.py ${1:+--data "$1"}

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageFilter
 
-sys.path.append(str(Path(__file__).parent.parent / "tests"))  # what Pillow does is written down once
+sys.path.append(str(Path(__file__).parent.parent / "tests/helpers"))  # what Pillow does is written down once
 
 import pillow_oracle
 import trainload as tl
