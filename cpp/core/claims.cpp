@@ -28,8 +28,7 @@ std::int64_t most_blocks(const JpegHeader& header) {
     return most;
 }
 
-}  // namespace
-
+// Why a JPEG of this many bytes is not decoded; empty where nothing speaks against it.
 std::string refusal_of(const JpegHeader& header, std::size_t size_bytes, std::int64_t most_pixels) {
     const auto claim = [&] {
         return "its header claims " + std::to_string(header.width) + "x" + std::to_string(header.height) + " pixels, ";
@@ -41,6 +40,17 @@ std::string refusal_of(const JpegHeader& header, std::size_t size_bytes, std::in
     if (is_known && bits / 8 > static_cast<std::int64_t>(size_bytes))
         return claim() + "which " + std::to_string(size_bytes) + " bytes cannot code";
     return {};
+}
+
+}  // namespace
+
+Verdict judge_header(Bytes jpeg, std::int64_t most_pixels, JpegHeader& header, std::string& message) {
+    const bool is_jpeg = parse_jpeg_header(jpeg, header);
+    message = is_jpeg ? refusal_of(header, jpeg.size(), most_pixels) : std::string();
+    if (!message.empty()) return Verdict::corrupt;
+    if (is_jpeg && is_decodable(header)) return Verdict::good;
+    message = "not an 8-bit gray or three-colour JPEG";
+    return Verdict::other_decoder;
 }
 
 std::size_t coefficient_bytes(const JpegHeader& header) {

@@ -18,8 +18,7 @@ enum class Verdict : std::int32_t {
     good = 0,
     other_decoder = 1,  // a kind of picture that this decoder leaves to Pillow (CMYK, 12 bits, PNG, ...)
     corrupt = 2,
-    too_large =
-        3,  // sound as far as is known, but it takes more memory than a picture may that others are decoded beside
+    too_large = 3,  // takes more memory than a picture may that is decoded beside others
 };
 
 // Takes rows as they are decoded, top to bottom. rows[i] is row first + i of the region: 4 bytes per pixel (red, green,

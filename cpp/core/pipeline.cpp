@@ -127,13 +127,8 @@ void Pipeline::run_decode_only(Scratch& scratch, const Slice& slice, std::uint64
 Verdict Pipeline::run_jpeg(Scratch& scratch, Bytes jpeg, const SampleKey& key, std::byte* out, std::string& message,
                            EntryPointStore* entry_points) const {
     JpegHeader header;
-    const bool is_jpeg = parse_jpeg_header(jpeg, header);
-    message = is_jpeg ? refusal_of(header, jpeg.size(), limits_.pixels) : std::string();
-    if (!message.empty()) return Verdict::corrupt;
-    if (!is_jpeg || !is_decodable(header)) {
-        message = "not an 8-bit gray or three-colour JPEG";
-        return Verdict::other_decoder;
-    }
+    const Verdict claim = judge_header(jpeg, limits_.pixels, header, message);
+    if (claim != Verdict::good) return claim;
     try {
         plan(scratch, {header.width, header.height}, key);
     } catch (const GeometryError& error) {

@@ -54,13 +54,8 @@ class PixelsSink final : public WindowSink {
 
 Verdict decode_pixels(Bytes jpeg, const DecodeRequest& request, Pixels& pixels, std::string& message) {
     JpegHeader header;
-    const bool is_jpeg = parse_jpeg_header(jpeg, header);
-    message = is_jpeg ? refusal_of(header, jpeg.size(), std::numeric_limits<std::int64_t>::max()) : std::string();
-    if (!message.empty()) return Verdict::corrupt;
-    if (!is_jpeg || !is_decodable(header)) {
-        message = "not an 8-bit gray or three-colour JPEG";
-        return Verdict::other_decoder;
-    }
+    const Verdict claim = judge_header(jpeg, std::numeric_limits<std::int64_t>::max(), header, message);
+    if (claim != Verdict::good) return claim;
     const int denominator = request.denominator;
     const Size size{(header.width + denominator - 1) / denominator, (header.height + denominator - 1) / denominator};
     const Box region = request.region.width == 0 ? Box{0, 0, size.width, size.height} : request.region;

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from rich.table import Table
 
 from trainload.cli import app as command_line
-from trainload.cli.terminal import Terminal, one_line, plain
+from trainload.cli.terminal import Terminal, plain
+from trainload.formats.printable import printable
 
 CLI = Path(command_line.__file__).parent
 ODD_NAMES = ["a[copy]", "x:car:y", "q[/b]", "[bold red]", "[/x]", "[link=http://e]z[/link]", "\\[b]"]
@@ -60,14 +61,14 @@ def test_an_error_names_the_path_as_it_is(arguments: tuple[str, ...], name: str)
 
 def test_what_a_terminal_would_act_on_is_spelt_out() -> None:
     assert plain("a\x1b[2Jb\x07\u202e\udc80") == "a\\x1b[2Jb\\x07\\u202e\\udc80"
-    assert one_line("good\nbad data: forged") == "good\\nbad data: forged"
+    assert printable("good\nbad data: forged") == "good\\nbad data: forged"
     assert _shown("first\nsecond\x1b]0;t\x07") == "first\nsecond\\x1b]0;t\\x07\n"
 
 
 @given(st.text())
 def test_nothing_but_printable_characters_and_line_ends_is_shown(text: str) -> None:
     assert all(each.isprintable() or each == "\n" for each in plain(text))
-    assert one_line(text).isprintable()
+    assert printable(text).isprintable()
 
 
 def test_every_verb_prints_through_the_terminal() -> None:

@@ -95,7 +95,7 @@ def test_a_rank_reads_ahead_its_own_samples_alone(path):
     loader = loader_of(path, rank=1, world_size=3, last="drop")
     log = counted(loader)
     read_ahead(loader)
-    asked = loader._planner.plan(loader._rule, 1, 0, loader._pair.size_bytes).stream.tolist()
+    asked = loader._planner_of(loader._cut.find()).plan(loader._rule, 1, 0, loader._pair.size_bytes).stream.tolist()
     sizes = tl.open(path).sizes
     assert sum(size for *_, size in log) <= 3 * sizes.sum()  # of 16 MB blocks
     assert [int(i) for *_, ids in loader for i in ids] == asked

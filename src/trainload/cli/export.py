@@ -12,8 +12,9 @@ import typer
 
 from trainload.cli.app import app
 from trainload.cli.progress import progress_bar
-from trainload.cli.terminal import Terminal, one_line
+from trainload.cli.terminal import Terminal
 from trainload.errors import UsageError
+from trainload.formats.printable import printable
 from trainload.open_any import open as open_any
 from trainload.recordings.exporters.mcap import export_mcap
 from trainload.recordings.exporters.rerun import export_rerun
@@ -47,4 +48,4 @@ def export(
         typer.echo(json.dumps(report))
     else:
         for name, value in report.items():
-            Terminal().print(f"{name.replace('_', ' ')}: {one_line(str(value))}", soft_wrap=True)
+            Terminal().print(f"{name.replace('_', ' ')}: {printable(str(value))}", soft_wrap=True)

@@ -14,7 +14,7 @@ from trainload.cli.progress import progress_bar
 from trainload.cli.spans import FromOption, StreamOption, ToOption, span_ns
 from trainload.cli.terminal import Terminal
 from trainload.errors import UsageError
-from trainload.images.classes.left_out import printable
+from trainload.formats.printable import printable
 from trainload.images.extract import extract as extract_to
 from trainload.images.reading.arrays import ArrayReader
 from trainload.images.reading.dts import DtsReader

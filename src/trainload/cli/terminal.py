@@ -7,6 +7,8 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from trainload.formats.printable import printable
+
 
 class Terminal(Console):
     """A console on stdout, or with `errors` on stderr, that shows every string as it is."""
@@ -20,19 +22,9 @@ class Terminal(Console):
 
     def complain(self, kind: str, error: object) -> None:
         """One line: what kind of trouble, in red, and the message."""
-        self.print(Text.assemble((f"{kind}:", "red"), " ", one_line(str(error))), soft_wrap=True)
+        self.print(Text.assemble((f"{kind}:", "red"), " ", printable(str(error))), soft_wrap=True)
 
 
 def plain(text: str) -> str:
-    """`text` with what a terminal would act on (escapes, bells, reversed writing, half characters) spelt out.
-
-    Line ends stay; everything else that is not printable becomes its Python escape, such as \\x1b.
-    """
-    if text.isprintable():
-        return text
-    return "".join(each if each.isprintable() or each == "\n" else ascii(each)[1:-1] for each in text)
-
-
-def one_line(text: str) -> str:
-    """As `plain`, with line ends spelt out too: a name cannot pretend to be the next message."""
-    return plain(text).replace("\n", "\\n")
+    """`text`, whose line ends stay, with everything else that is not printable spelt out."""
+    return "\n".join(map(printable, text.split("\n")))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from trainload.errors import FormatError, UsageError
 from trainload.formats.limits import MAX_CLASSES
-from trainload.images.classes.left_out import printable
+from trainload.formats.printable import printable
 
 CLASSES_FILE = "trainload-classes.json"
 MAX_CLASS_LIST_BYTES = 64 << 20

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from trainload.formats.printable import printable
+
 MAX_EXAMPLES = 3  # of each reason
 
 HIDDEN = "hidden or system files and folders"
@@ -56,8 +58,3 @@ def lines_of(facts: dict[str, dict[str, Any]]) -> list[str]:
         + (", ..." if each["count"] > len(each["examples"]) else "")
         for reason, each in facts.items()
     ]
-
-
-def printable(name: str) -> str:
-    """A name from outside as one line of text: what a terminal cannot show, or would act on, is escaped."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in name)

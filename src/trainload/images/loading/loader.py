@@ -284,10 +284,6 @@ class ImageLoader:
     def _find_start(self) -> Start:
         return Start(*self._progress.next, self._rule, self._cut.find())
 
-    @property
-    def _planner(self) -> Planner:
-        return self._planner_of(self._cut.find())
-
     def _planner_of(self, cut: Cut) -> Planner:
         if cut not in self._planners:
             planner = Planner(

@@ -16,13 +16,14 @@ from trainload.recordings.aligning.recording import RecordingTimes
 from trainload.recordings.aligning.report_text import span
 from trainload.recordings.samples.cache import FrameCache
 from trainload.recordings.samples.clip import NO_RESIDUAL, NO_TIME, Clip
+from trainload.recordings.samples.dataset import KeptSamples
 from trainload.recordings.samples.fallout import Fallout, StreamFallout, summed
 from trainload.recordings.samples.recordings import tagged, warn_of_bytes
 from trainload.recordings.samples.store import FrameStore
 from trainload.recordings.samples.values import plain_columns, read_only
 
 
-class AlignedDataset:
+class AlignedDataset(KeptSamples):
     """Map-style: ds[i] is the Clip of one pair: one value per stream, the reference stream's own frame included.
 
     pairs: what `trainload.align` gave for a recording, or a list of them, one per recording. max_residual, complete: as
@@ -31,6 +32,7 @@ class AlignedDataset:
     stream that costs most, where nothing is left.
     """
 
+    noun = "pair"
     squeeze = True
 
     def __init__(
@@ -60,21 +62,6 @@ class AlignedDataset:
         counts = [len(some) for some in self.pairs]
         self.recording_of = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
         self.numbers = np.concatenate([np.arange(count) for count in counts])
-
-    def report(self) -> Fallout:
-        """How many reference times there are, how many are kept, and what each stream costs; print it."""
-        return self._fallout
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._fallout.headline}; {', '.join(self.streams)})"
-
-    def __len__(self) -> int:
-        return len(self.numbers)
-
-    def __getitem__(self, i: int) -> Clip:
-        if not -len(self) <= i < len(self):
-            raise IndexError(f"pair {i} of {len(self)}")
-        return self.read(i % len(self), self.store)
 
     def read(self, i: int, store: FrameStore) -> Clip:
         """Sample `i` through another store of the same recordings (a loader's, with chunks)."""

@@ -14,6 +14,7 @@ from trainload.formats.durations import duration_ns
 from trainload.recordings.aligning.report_text import span
 from trainload.recordings.samples.cache import FrameCache
 from trainload.recordings.samples.clip import NO_RESIDUAL, NO_TIME, Clip
+from trainload.recordings.samples.dataset import KeptSamples
 from trainload.recordings.samples.fallout import Fallout, StreamFallout, summed
 from trainload.recordings.samples.recordings import (
     Drives,
@@ -32,7 +33,7 @@ _WAYS_OUT = (
 )
 
 
-class SequenceDataset:
+class SequenceDataset(KeptSamples):
     """Map-style: ds[i] is the Clip from `start` to `start + duration`: per stream, the frame nearest to each step.
 
     drives: see `open_recordings`. duration: "2s". step: the time between frames, "200ms" (10 frames for 2 s).
@@ -44,6 +45,7 @@ class SequenceDataset:
     Raises UsageError, naming the stream that costs most, where no clip is left.
     """
 
+    noun = "clip"
     squeeze = False
 
     def __init__(
@@ -84,21 +86,6 @@ class SequenceDataset:
         self._fallout.require_some(_WAYS_OUT)
         self.recording_of = np.repeat(np.arange(len(kept), dtype=np.int32), [len(some) for some in kept])
         self.starts = np.concatenate(kept)
-
-    def report(self) -> Fallout:
-        """How many clips there could be, how many are kept, and what each stream costs; print it."""
-        return self._fallout
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._fallout.headline}; {', '.join(self.streams)})"
-
-    def __len__(self) -> int:
-        return len(self.starts)
-
-    def __getitem__(self, i: int) -> Clip:
-        if not -len(self) <= i < len(self):
-            raise IndexError(f"clip {i} of {len(self)}")
-        return self.read(i % len(self), self.store)
 
     def read(self, i: int, store: FrameStore) -> Clip:
         """Sample `i` through another store of the same recordings (a loader's, with chunks)."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from trainload.recordings.reading.hyperframe import HyperframeReader
 from trainload.recordings.samples.cache import FrameCache
 from trainload.recordings.samples.clip import Clip
+from trainload.recordings.samples.dataset import KeptSamples
 from trainload.recordings.samples.fallout import Fallout, StreamFallout, summed
 from trainload.recordings.samples.recordings import (
     Drives,
@@ -23,7 +24,7 @@ from trainload.recordings.samples.recordings import (
 from trainload.recordings.samples.store import FrameStore
 
 
-class WindowDataset:
+class WindowDataset(KeptSamples):
     """Map-style: ds[i] is the Clip of one window, by one read. Pickles without open files.
 
     drives: see `open_recordings`. streams: which to read; left out: those that every recording has. require: at least
@@ -32,6 +33,7 @@ class WindowDataset:
     no window.
     """
 
+    noun = "window"
     squeeze = False
 
     def __init__(
@@ -55,21 +57,6 @@ class WindowDataset:
             self._fallout.require_some("Ask for fewer with require={...}, or write the recording with longer windows")
         self.recording_of = np.repeat(np.arange(len(kept), dtype=np.int32), [len(some) for some in kept])
         self.numbers = np.concatenate(kept)
-
-    def report(self) -> Fallout:
-        """How many windows there are, how many are kept, and what each stream's `require` costs; print it."""
-        return self._fallout
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._fallout.headline}; {', '.join(self.streams)})"
-
-    def __len__(self) -> int:
-        return len(self.numbers)
-
-    def __getitem__(self, i: int) -> Clip:
-        if not -len(self) <= i < len(self):
-            raise IndexError(f"window {i} of {len(self)}")
-        return self.read(i % len(self), self.store)
 
     def read(self, i: int, store: FrameStore) -> Clip:
         """Sample `i` through another store of the same recordings (a loader's, with chunks)."""
