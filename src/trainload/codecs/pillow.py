@@ -72,26 +72,28 @@ def eight_bit(picture: Image.Image) -> Image.Image:
     Pillow's conversion: transparency is left out (the colours under it show), palettes are looked up, CMYK is
     multiplied out.
     """
-    reason = unfit_mode(picture)
-    if reason:
-        raise ValueError(reason)
-    picture.load()
-    return _converted(picture, _gray_bits(picture))
+    return _converted(picture, _load(picture))
 
 
 def rgb_pixels(picture: Image.Image) -> NDArray[np.uint8]:
     """As `eight_bit`, in RGB: uint8 [h, w, 3]. Converted a strip at a time, so that no second picture is made."""
-    reason = unfit_mode(picture)
-    if reason:
-        raise ValueError(reason)
-    picture.load()
+    bits = _load(picture)
     width, height = picture.size
-    bits, rows = _gray_bits(picture), max(1, _STRIP_PIXELS // max(1, width))
+    rows = max(1, _STRIP_PIXELS // max(1, width))
     pixels = np.empty((height, width, 3), np.uint8)
     for top in range(0, height, rows):
         strip = picture.crop((0, top, width, min(height, top + rows)))
         pixels[top : top + rows] = np.asarray(_converted(strip, bits).convert("RGB"))
     return pixels
+
+
+def _load(picture: Image.Image) -> int:
+    """Decode it; bits of a value where it is deep gray. Raises ValueError for a mode that has no 8-bit form."""
+    reason = unfit_mode(picture)
+    if reason:
+        raise ValueError(reason)
+    picture.load()
+    return _gray_bits(picture)
 
 
 def _converted(picture: Image.Image, gray_bits: int) -> Image.Image:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from array import array
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,6 +62,6 @@ def empty_classes(class_names: tuple[str, ...], labels: NDArray[np.int32]) -> tu
     return tuple(name for name, count in zip(class_names, counts.tolist()) if not count)
 
 
-def has_ending(name: str, endings: Iterable[str]) -> bool:
+def has_ending(name: str, endings: Sequence[str]) -> bool:
     """Whether a file's name says that it is a picture."""
     return name.lower().endswith(tuple(endings))

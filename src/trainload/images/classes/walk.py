@@ -18,7 +18,7 @@ from trainload.images.classes import left_out as reasons
 from trainload.images.classes.class_list import CLASSES_FILE, MAX_CLASS_LIST_BYTES, ClassList, class_list_from_json
 from trainload.images.classes.folder_rules import find_splits, is_hidden
 from trainload.images.classes.left_out import LeftOut
-from trainload.images.classes.picture_rows import PictureRows
+from trainload.images.classes.picture_rows import PictureRows, has_ending
 
 Identity = tuple[int, int]  # device and inode
 
@@ -100,7 +100,7 @@ def _pictures_below(
                     left_out.add(reasons.HIDDEN, path)
                     continue
                 kind = _kind_of(entry, root, below)
-                if kind is _Kind.FILE and entry.name.lower().endswith(endings):
+                if kind is _Kind.FILE and has_ending(entry.name, endings):
                     yield path, entry.stat().st_size if with_sizes else 0
                 elif kind in (_Kind.FOLDER, _Kind.LINKED_FOLDER):
                     waiting.append(path)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainload.errors import UsageError
-from trainload.storage.atomic import AtomicFile
+from trainload.storage.atomic import AtomicFile, name_path
 from trainload.storage.claim import claim, release
 
 SYNC_BEGUN, SYNC_DONE = b'{"sync": "begun"}\n', b'{"sync": "done"}\n'
@@ -126,7 +126,8 @@ class Journal:
         try:
             os.ftruncate(self._fd, size)
         except OSError as error:
-            raise OSError(error.errno, error.strerror, os.fspath(self.path)) from error
+            name_path(error, self.path, self.path)
+            raise
         self._end = size
 
     def _append(self, line: bytes) -> None:
@@ -135,7 +136,8 @@ class Journal:
             while done < len(line):
                 done += os.pwrite(self._fd, line[done:], self._end + done)
         except OSError as error:
-            raise OSError(error.errno, error.strerror, os.fspath(self.path)) from error
+            name_path(error, self.path, self.path)
+            raise
         self._end += len(line)
 
     def _read(self, identity: dict[str, Any]) -> int:
