@@ -95,10 +95,12 @@ def loop_interpolate(t: int, times: list[int], gap: int, reach: int) -> tuple[in
     before, after = [k for k, v in enumerate(times) if v < t], [k for k, v in enumerate(times) if v > t]
     if before and after:
         left, right = before[-1], after[0]
-    elif len(times) < 2 or min(abs(t - times[0]), abs(t - times[-1])) > reach:
+    elif len(times) < 2 or min(abs(t - times[0]), abs(t - times[-1])) > reach or len(set(times)) < 2:
         return None
+    elif before:  # the two outermost times, each by the sample that is nearer to the other
+        left, right = times.index(times[-1]) - 1, times.index(times[-1])
     else:
-        left, right = (len(times) - 2, len(times) - 1) if before else (0, 1)
+        left, right = times.count(times[0]) - 1, times.count(times[0])
     width = times[right] - times[left]
     return None if width == 0 or width > gap else (left, right, (t - times[left]) / width)
 
