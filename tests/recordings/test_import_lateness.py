@@ -20,6 +20,7 @@ class Log:
         self.frames = list(frames)
         self.damage, self.notes = Damage(), list[str]()
         self.channels: list[Channel] = []
+        self.meta: dict[str, object] = {}
 
     def survey(self) -> dict[str, Span]:
         return {}

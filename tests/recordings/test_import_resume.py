@@ -169,7 +169,7 @@ class Disordered:
 
     def __init__(self, seed: int, stop_before: int = -1) -> None:
         self.rng, self.stop_before = random.Random(seed), stop_before
-        self.damage, self.channels, self.notes = Damage(), [], []
+        self.damage, self.channels, self.notes, self.meta = Damage(), [], [], {}
 
     def survey(self):
         return {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -57,6 +57,7 @@ class ColumnSource:
 
     columns: list[Column]
     notes: list[str] = field(default_factory=list)
+    meta: Mapping[str, Any] = field(default_factory=dict)
     damage: Damage = field(default_factory=Damage)
     channels: list[Channel] = field(default_factory=list)
     _done: int = 0

@@ -235,7 +235,7 @@ class _Import:
         known += [_channel_facts(channel) for channel in self._source.channels[len(known) :]]
         self._meta["unreadable"] = _damage_facts(self._source.damage)
         self._meta["notes"] = self._source.notes
-        for key, value in getattr(self._source, "meta", {}).items():
+        for key, value in self._source.meta.items():
             self._all_meta.setdefault(key, value)
 
 

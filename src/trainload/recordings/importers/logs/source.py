@@ -41,7 +41,7 @@ class LogSource(ABC):
         self.notes: list[str] = []
         self._clocks = clocks
         self._times = times
-        self.meta: dict[str, Any] = {}
+        self.meta: Mapping[str, Any] = {}
         self._packed_messages = packed_messages
         self._paths = log_files(path, self.PATTERN, self.MAGIC, self.damage)
         self._count_missing_files(Path(path))
