@@ -53,8 +53,11 @@ def main() -> None:
             facts[name] = describe(clock(seconds[name], way), sizes, least)
     medians = {name: statistics.median(values) for name, values in seconds.items()}
     for name, each in facts.items():
-        each |= {"seconds": medians[name], "times_sorted": medians[name] / medians["sorted"],
-                 "times_np_sort": medians[name] / medians["np.sort"]}  # fmt: skip
+        each |= {
+            "seconds": medians[name],
+            "times_sorted": medians[name] / medians["sorted"],
+            "times_np_sort": medians[name] / medians["np.sort"],
+        }
         print(
             f"{name:16} {each['blocks']:,} blocks (at least {least:,}), {100 * each['unused_share']:.4f} % unused, "
             f"{each['seconds']:.2f} s: {each['times_sorted']:.1f} x sorted, {each['times_np_sort']:.0f} x np.sort"
@@ -75,8 +78,12 @@ def describe(blocks: list[np.ndarray], sizes: np.ndarray, least: int) -> dict[st
     counts = [len(block) for block in blocks]
     assert sum(counts) == len(sizes)
     used = int(arrange.aligned_sizes(sizes).sum())
-    return {"blocks": len(blocks), "unused_share": 1 - used / (len(blocks) * CAPACITY), "most_in_a_block": max(counts),
-            "lower_bound_share": least / len(blocks)}  # fmt: skip
+    return {
+        "blocks": len(blocks),
+        "unused_share": 1 - used / (len(blocks) * CAPACITY),
+        "most_in_a_block": max(counts),
+        "lower_bound_share": least / len(blocks),
+    }
 
 
 if __name__ == "__main__":

@@ -49,9 +49,12 @@ def main() -> int:
         tl.pack_images(data, path, level=3)
         checks = {name: check(path) for name, check in CHECKS.items()}
         report = {
-            "machine": machine(), "device": torch.cuda.get_device_name(), "torch": torch.__version__,
-            "checks": checks, "pictures_per_second": _times(path, args.seconds),
-        }  # fmt: skip
+            "machine": machine(),
+            "device": torch.cuda.get_device_name(),
+            "torch": torch.__version__,
+            "checks": checks,
+            "pictures_per_second": _times(path, args.seconds),
+        }
         report["beside_a_model"] = _overlap(path, args.seconds)
     (args.out / "device_check.json").write_text(json.dumps(report, indent=1) + "\n")
     print(json.dumps(report, indent=1))
@@ -170,9 +173,13 @@ def _times(path: Path, seconds: float) -> dict[str, float]:
 def _overlap(path: Path, seconds: float) -> dict[str, float]:
     """Pictures/s of a model alone, of the loader alone, of both together."""
     model = torch.nn.Sequential(
-        torch.nn.Conv2d(3, 64, 7, stride=2), torch.nn.ReLU(), torch.nn.Conv2d(64, 128, 3), torch.nn.ReLU(),
-        torch.nn.Conv2d(128, 128, 3), torch.nn.AdaptiveAvgPool2d(1),
-    ).to("cuda", memory_format=torch.channels_last)  # fmt: skip
+        torch.nn.Conv2d(3, 64, 7, stride=2),
+        torch.nn.ReLU(),
+        torch.nn.Conv2d(64, 128, 3),
+        torch.nn.ReLU(),
+        torch.nn.Conv2d(128, 128, 3),
+        torch.nn.AdaptiveAvgPool2d(1),
+    ).to("cuda", memory_format=torch.channels_last)
 
     def step(images: torch.Tensor) -> None:
         model(images).mean().backward()

@@ -50,8 +50,13 @@ def main() -> None:
             sides = [kind for kind in kinds if codec in kind.codecs]
             rows += measure(sides, Path(folder), frames, codec, args.rounds, args.reads)
     missing = [kind.name for kind in SIDES if kind not in kinds]
-    report = {"machine": machine(), "payload_bytes": sum(len(f.data) for f in frames), "not_installed": missing,
-              "limits": LIMITS, "rows": rows}  # fmt: skip
+    report = {
+        "machine": machine(),
+        "payload_bytes": sum(len(f.data) for f in frames),
+        "not_installed": missing,
+        "limits": LIMITS,
+        "rows": rows,
+    }
     args.out.mkdir(parents=True, exist_ok=True)
     (args.out / "hyperframe_read.json").write_text(json.dumps(report, indent=1) + "\n")
     print(to_text(rows))
@@ -108,10 +113,11 @@ def _row(side: str, codec: str, found: dict[str, list[float]], ours: dict[str, l
         for what, values in found.items()
     }
     return {
-        "side": side, "codec": codec,
+        "side": side,
+        "codec": codec,
         **{f"{what}_s": statistics.median(values) for what, values in found.items()},
         **{f"{what}_times_ours": round(ratio, 3) for what, ratio in ratios.items()},
-    }  # fmt: skip
+    }
 
 
 def to_text(rows: list[dict[str, Any]]) -> str:

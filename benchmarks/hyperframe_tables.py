@@ -46,9 +46,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=args.out.parent if args.out.parent.is_dir() else None) as folder:
         place = Path(folder)
         report = {
-            "machine": machine(), "table": codec_table(place, args.sweeps, args.imu, args.seconds, args.rounds),
-            "opening": opening(place, args.rounds), "cold": cold(place, args.rounds), "import": imports(args.rounds),
-        }  # fmt: skip
+            "machine": machine(),
+            "table": codec_table(place, args.sweeps, args.imu, args.seconds, args.rounds),
+            "opening": opening(place, args.rounds),
+            "cold": cold(place, args.rounds),
+            "import": imports(args.rounds),
+        }
     args.out.mkdir(parents=True, exist_ok=True)
     (args.out / "hyperframe_tables.json").write_text(json.dumps(report, indent=1) + "\n")
     print(to_text(report))
@@ -73,10 +76,16 @@ def codec_table(folder: Path, sweeps: Path, imu: Path | None, seconds: int, roun
         reader = HyperframeReader(path)
         payload = sum(len(frame.data) for frame in reader.frames())
         reads = [_timed(lambda r=reader: sum(len(f.data) for f in r.frames())) for _ in range(rounds)]
-        rows.append({
-            "codec": codec, "shuffle": shuffle, "payload_bytes": payload, "write_mb_s": payload / write_s / 1e6,
-            "size_percent": 100 * path.stat().st_size / payload, "read_mb_s": payload / statistics.median(reads) / 1e6,
-        })  # fmt: skip
+        rows.append(
+            {
+                "codec": codec,
+                "shuffle": shuffle,
+                "payload_bytes": payload,
+                "write_mb_s": payload / write_s / 1e6,
+                "size_percent": 100 * path.stat().st_size / payload,
+                "read_mb_s": payload / statistics.median(reads) / 1e6,
+            }
+        )
     return rows
 
 
@@ -106,10 +115,15 @@ def opening(folder: Path, rounds: int) -> dict[str, Any]:
         ours.append(_timed(lambda: HyperframeReader(path).close()))
     os.close(fd)
     path.unlink()
-    return {"frames": 1_000_000, "index_bytes": size, "bare_read_ms": statistics.median(bare) * 1e3,
-            "open_ms": statistics.median(ours) * 1e3,
-            "ratio": statistics.median(our / b for our, b in zip(ours, bare)),
-            "ratio_of_best": min(ours) / min(bare), "limit": 3}  # fmt: skip
+    return {
+        "frames": 1_000_000,
+        "index_bytes": size,
+        "bare_read_ms": statistics.median(bare) * 1e3,
+        "open_ms": statistics.median(ours) * 1e3,
+        "ratio": statistics.median(our / b for our, b in zip(ours, bare)),
+        "ratio_of_best": min(ours) / min(bare),
+        "limit": 3,
+    }
 
 
 def cold(folder: Path, rounds: int) -> dict[str, Any]:
@@ -130,11 +144,12 @@ def cold(folder: Path, rounds: int) -> dict[str, Any]:
                 _cold_rate(path, lambda r=reader, o=order: sum(len(f.data) for k in o for f in r.window(k).frames()))
             )
     return {
-        "frames_random_mb_s": statistics.median(by_frame), "windows_in_order_mb_s": statistics.median(by_window),
+        "frames_random_mb_s": statistics.median(by_frame),
+        "windows_in_order_mb_s": statistics.median(by_window),
         "windows_random_mb_s": statistics.median(by_random_window),
         "windows_over_frames": statistics.median(w / f for w, f in zip(by_window, by_frame)),
         "random_windows_over_frames": statistics.median(w / f for w, f in zip(by_random_window, by_frame)),
-    }  # fmt: skip
+    }
 
 
 def _cold_rate(path: Path, read: Callable[[], int]) -> float:
@@ -153,8 +168,13 @@ def imports(rounds: int) -> dict[str, float]:
         for code, values in found.items():
             values.append(_timed(lambda c=code: subprocess.run([sys.executable, "-c", c], check=True)))
     start, numpy, ours = (statistics.median(values) for values in found.values())
-    return {"python_s": start, "numpy_s": numpy, "trainload_s": ours, "ratio": (ours - start) / (numpy - start),
-            "limit": 2}  # fmt: skip
+    return {
+        "python_s": start,
+        "numpy_s": numpy,
+        "trainload_s": ours,
+        "ratio": (ours - start) / (numpy - start),
+        "limit": 2,
+    }
 
 
 def _timed(work: Callable[[], object]) -> float:
@@ -167,13 +187,19 @@ def to_text(report: dict[str, Any]) -> str:
     """The report as a few lines."""
     lines = [f"{'codec':8} {'shuffle':8} {'write MB/s':>10} {'size %':>8} {'read MB/s':>10}"]
     for row in report["table"]:
-        lines.append(f"{row['codec']:8} {row['shuffle']!s:8} {row['write_mb_s']:10.0f} {row['size_percent']:8.1f} "
-                     f"{row['read_mb_s']:10.0f}")  # fmt: skip
+        lines.append(
+            f"{row['codec']:8} {row['shuffle']!s:8} {row['write_mb_s']:10.0f} {row['size_percent']:8.1f} "
+            f"{row['read_mb_s']:10.0f}"
+        )
     opened, disk, cost = report["opening"], report["cold"], report["import"]
-    lines.append(f"a million frames open in {opened['open_ms']:.1f} ms, {opened['ratio']:.2f} x the bare read, "
-                 f"{opened['ratio_of_best']:.2f} x best against best (limit 3)")  # fmt: skip
-    lines.append(f"cold: windows in order {disk['windows_in_order_mb_s']:.0f} MB/s, windows at random "
-                 f"{disk['windows_random_mb_s']:.0f}, frames at random {disk['frames_random_mb_s']:.0f}")  # fmt: skip
+    lines.append(
+        f"a million frames open in {opened['open_ms']:.1f} ms, {opened['ratio']:.2f} x the bare read, "
+        f"{opened['ratio_of_best']:.2f} x best against best (limit 3)"
+    )
+    lines.append(
+        f"cold: windows in order {disk['windows_in_order_mb_s']:.0f} MB/s, windows at random "
+        f"{disk['windows_random_mb_s']:.0f}, frames at random {disk['frames_random_mb_s']:.0f}"
+    )
     lines.append(f"import trainload costs {cost['ratio']:.2f} x import numpy (limit 2)")
     return "\n".join(lines)
 

@@ -46,9 +46,12 @@ class Stream(NamedTuple):
 
 
 STREAMS = (
-    Stream("imu", 200, 0, 96, True), Stream("odom", 50, 7, 296, True), Stream("tf", 100, 3, 800, True),
-    Stream("lidar", 10, 11, 230_400, False), Stream("camera", 15, 13, 524_288, False),
-)  # fmt: skip
+    Stream("imu", 200, 0, 96, True),
+    Stream("odom", 50, 7, 296, True),
+    Stream("tf", 100, 3, 800, True),
+    Stream("lidar", 10, 11, 230_400, False),
+    Stream("camera", 15, 13, 524_288, False),
+)
 CODECS = {"none": CompressionType.NONE, "lz4": CompressionType.LZ4, "zstd": CompressionType.ZSTD}
 
 
@@ -85,12 +88,15 @@ def write_hyperframes(path: Path, frames: list[Frame], codec: str, sync: bool) -
     with HyperframeWriter(path, overwrite=True, open_file=keep_tmp if sync else _unsynced) as writer:
         ids = {
             s.name: writer.add_stream(
-                s.name, rate_hz=s.rate_hz, dtype=[("value", "<f4", (s.size // 4,))] if s.packed else "<f4",
-                packed=s.packed, encoding="jpeg" if s.name == "camera" else "raw",
+                s.name,
+                rate_hz=s.rate_hz,
+                dtype=[("value", "<f4", (s.size // 4,))] if s.packed else "<f4",
+                packed=s.packed,
+                encoding="jpeg" if s.name == "camera" else "raw",
                 codec="none" if s.name == "camera" else codec,
             )
             for s in STREAMS
-        }  # fmt: skip
+        }
         for at, name, data in frames:
             writer.append(ids[name], at, data)
 
@@ -133,12 +139,14 @@ def measure(folder: Path, frames: list[Frame], codec: str, sync: bool, rounds: i
     total = sum(len(frame.data) for frame in frames)
     ratios = [other / ours for ours, other in zip(seconds["trainload"], seconds["mcap"])]
     return {
-        "codec": codec, "fsync_at_end": sync, "ratio": round(statistics.median(ratios), 2),
+        "codec": codec,
+        "fsync_at_end": sync,
+        "ratio": round(statistics.median(ratios), 2),
         "ratios": [round(ratio, 2) for ratio in ratios],
         "cpu_ratio": round(statistics.median(cpu_seconds["mcap"]) / statistics.median(cpu_seconds["trainload"]), 2),
         **{f"{side}_mb_per_s": round(total / statistics.median(seconds[side]) / 1e6) for side in SIDES},
         **{f"{side}_size": round(sizes[side] / total, 4) for side in SIDES},
-    }  # fmt: skip
+    }
 
 
 def main() -> None:

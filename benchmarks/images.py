@@ -26,10 +26,17 @@ HERE = Path(__file__).parent
 COPIES = 5
 KINDS = ("uint8", "float32")
 PEERS = {
-    "torchvision_pil": "loaders", "torchvision_io": "loaders", "ffcv_beton": "loaders", "ffcv_beton --raw": "loaders",
-    "dali_cpu": "dali", "spdl_threads": "loaders", "turboloader_tar": "loaders", "webdataset_tar": "loaders",
-    "litdata_chunks": "loaders", "mds_shards": "loaders",
-}  # fmt: skip
+    "torchvision_pil": "loaders",
+    "torchvision_io": "loaders",
+    "ffcv_beton": "loaders",
+    "ffcv_beton --raw": "loaders",
+    "dali_cpu": "dali",
+    "spdl_threads": "loaders",
+    "turboloader_tar": "loaders",
+    "webdataset_tar": "loaders",
+    "litdata_chunks": "loaders",
+    "mds_shards": "loaders",
+}
 OURS = ("folder", "0", "3")
 PIXELS = "FFCV (.beton, pixels)"
 
@@ -77,12 +84,33 @@ def _contenders(peers: Path, work: Path, sizes: dict[str, Path]) -> list[tuple[s
                     continue  # nobody keeps ImageNet as a terabyte of pixels
                 python = str(peers / environment / "bin" / "python")
                 quality = {"full": "90", "small": "80"}[size]
-                command = [python, str(HERE / "peers" / f"{script}.py"), "--data", str(folder), "--kind", kind,
-                           "--work", str(work / f"packed-{size}"), "--quality", quality, *options]  # fmt: skip
+                command = [
+                    python,
+                    str(HERE / "peers" / f"{script}.py"),
+                    "--data",
+                    str(folder),
+                    "--kind",
+                    kind,
+                    "--work",
+                    str(work / f"packed-{size}"),
+                    "--quality",
+                    quality,
+                    *options,
+                ]
                 runs.append((f"{contender}/{size}/{kind}", command))
         for level in OURS:
-            command = [sys.executable, str(HERE / "peers" / "trainload_dts.py"), "--level", level,
-                       "--data", str(sizes["full"]), "--kind", kind, "--work", str(work / "packed-full")]  # fmt: skip
+            command = [
+                sys.executable,
+                str(HERE / "peers" / "trainload_dts.py"),
+                "--level",
+                level,
+                "--data",
+                str(sizes["full"]),
+                "--kind",
+                kind,
+                "--work",
+                str(work / "packed-full"),
+            ]
             runs.append((f"trainload_{level}/{'small' if level == '3' else 'full'}/{kind}", command))
     return runs
 
@@ -116,9 +144,15 @@ def _median(name: str, found: list[dict[str, Any]]) -> dict[str, Any]:
     size = name.split("/")[1]
     speeds = [run["pictures_per_s"] for run in found]
     cpu = [run["cpu_ms_per_picture"] for run in found]
-    return {"name": found[0]["name"], "pictures": size, "kind": found[0]["kind"], "rounds": len(found),
-            "pictures_per_s": statistics.median(speeds), "cpu_ms_per_picture": statistics.median(cpu),
-            "pictures_per_s_all": [round(speed) for speed in speeds]}  # fmt: skip
+    return {
+        "name": found[0]["name"],
+        "pictures": size,
+        "kind": found[0]["kind"],
+        "rounds": len(found),
+        "pictures_per_s": statistics.median(speeds),
+        "cpu_ms_per_picture": statistics.median(cpu),
+        "pictures_per_s_all": [round(speed) for speed in speeds],
+    }
 
 
 def _table(rows: list[dict[str, Any]]) -> str:

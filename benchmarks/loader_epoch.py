@@ -153,9 +153,13 @@ def _large_set(count: int = 1_281_167, per_block: int = 146) -> dict[str, float]
     start = (np.arange(count) % per_block) * 110_016
     places = Places(unit, start, np.full(count, 110_000), np.full(blocks, 16 << 20), np.bincount(unit))
     planner = Planner(
-        select(count, unit, None, None), Cut(256), Workforce(2, 2, 3, verify=True), labels=np.zeros(count, np.int32),
-        places=places, has_blocks=True,
-    )  # fmt: skip
+        select(count, unit, None, None),
+        Cut(256),
+        Workforce(2, 2, 3, verify=True),
+        labels=np.zeros(count, np.int32),
+        places=places,
+        has_blocks=True,
+    )
     rule = OrderRule(0, "group", 8)
     begin = time.perf_counter()
     planner.prepare(rule, 1, 128 << 20)

@@ -19,5 +19,11 @@ def machine() -> dict[str, Any]:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     command = " ".join(["python", *(Path(arg).name if arg == sys.argv[0] else arg for arg in sys.argv)])
-    return {"processor": model, "cores": cores, "memory_gib": round(memory, 1), "system": platform.platform(),
-            "python": platform.python_version(), "command": command}  # fmt: skip
+    return {
+        "processor": model,
+        "cores": cores,
+        "memory_gib": round(memory, 1),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "command": command,
+    }

@@ -105,8 +105,16 @@ def core_microseconds(ops: list[Any], out: Any, pictures: NDArray[np.uint8], rou
 
 def measure_pillow(ops: list[Any], pictures: NDArray[np.uint8], rounds: int) -> float | None:
     """The same steps by Pillow; None where Pillow has no such operation."""
-    if not isinstance(ops[0], tl.ColorJitter | tl.RandomGrayscale | tl.GaussianBlur | tl.RandomRotation
-                      | tl.RandAugment | tl.AutoAugment | tl.RandomHorizontalFlip):  # fmt: skip
+    if not isinstance(
+        ops[0],
+        tl.ColorJitter
+        | tl.RandomGrayscale
+        | tl.GaussianBlur
+        | tl.RandomRotation
+        | tl.RandAugment
+        | tl.AutoAugment
+        | tl.RandomHorizontalFlip,
+    ):
         return None
     images = [Image.fromarray(picture) for picture in pictures]
     plans = [

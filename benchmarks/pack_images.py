@@ -42,8 +42,14 @@ def main() -> None:
         rows.append(row | {"ratio": row["trainload"] / row["bare"]})
         print("  ".join(f"{name} {value:,.2f}" for name, value in rows[-1].items()), flush=True)
     ratio = statistics.median(row["ratio"] for row in rows)
-    report = {"machine": machine(), "command": sys.argv, "jobs": args.jobs, "unit": "pictures/s", "median_ratio": ratio,
-              "rounds": rows}  # fmt: skip
+    report = {
+        "machine": machine(),
+        "command": sys.argv,
+        "jobs": args.jobs,
+        "unit": "pictures/s",
+        "median_ratio": ratio,
+        "rounds": rows,
+    }
     args.out.mkdir(parents=True, exist_ok=True)
     (args.out / "pack_images.json").write_text(json.dumps(report, indent=1) + "\n")
     print(f"packing runs at {ratio:.3f} of a bare Pillow loop (at least 0.9 is asked for)")

@@ -93,8 +93,13 @@ def main() -> None:
     again = {
         key: statistics.median(run["again"] for run in runs) for key, runs in results.items() if "again" in runs[0]
     }
-    report = {"machine": machine(), "rounds": args.rounds, "median_seconds": medians, "again_seconds": again,
-              "all": results}  # fmt: skip
+    report = {
+        "machine": machine(),
+        "rounds": args.rounds,
+        "median_seconds": medians,
+        "again_seconds": again,
+        "all": results,
+    }
     text = "\n".join(f"{measure}\n\n{_table(medians, again, measure)}" for measure in args.measure)
     (args.out / "published_tables.json").write_text(json.dumps(report, indent=1) + "\n")
     (args.out / "published_tables.md").write_text(text)
@@ -160,8 +165,14 @@ def _time_cell(path: Path, mode: str, split: str, measure: str) -> dict[str, flo
         return {"seconds": time.perf_counter() - start, "pictures": count}
     data = opener(path)
     arrays = not hasattr(data, "num_blocks") and path.is_file()
-    loader = loader_type(data, batch_size=BATCH_SIZE, ops=[] if arrays else ops, mode=mode, seed=0,
-                         shuffle="auto" if split == "train" else "none")  # fmt: skip
+    loader = loader_type(
+        data,
+        batch_size=BATCH_SIZE,
+        ops=[] if arrays else ops,
+        mode=mode,
+        seed=0,
+        shuffle="auto" if split == "train" else "none",
+    )
     if measure == "load" and not arrays:
         loader._decoder = ByteReader(data.sizes)
         loader._pool = BatchPool((BATCH_SIZE, 2), np.uint8, 5)

@@ -118,8 +118,14 @@ def main() -> None:
     for step in STEPS:
         peaks, cpu = zip(*(found[frames][step] for frames in lengths))
         slope = (peaks[-1] - peaks[0]) * 1e6 / (lengths[-1] - lengths[0])
-        rows.append({"step": step, "peak_mb": [round(peak) for peak in peaks], "bytes_per_frame": round(slope, 1),
-                     "cpu_us_per_frame": [round(one, 2) for one in cpu]})  # fmt: skip
+        rows.append(
+            {
+                "step": step,
+                "peak_mb": [round(peak) for peak in peaks],
+                "bytes_per_frame": round(slope, 1),
+                "cpu_us_per_frame": [round(one, 2) for one in cpu],
+            }
+        )
     print(json.dumps({**machine(), "frames": lengths, "rows": rows}, indent=1))
 
 

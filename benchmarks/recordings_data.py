@@ -89,9 +89,15 @@ def write_hyperframes(path: Path, frames: Iterator[Frame], codec: str, *, packed
     """HFRM in windows of 100 ms; sweeps and pictures with `codec`, floats shuffled by byte."""
     with HyperframeWriter(path, window=WINDOW_NS - 1, overwrite=True) as writer:
         for s in STREAMS:
-            writer.add_stream(s.name, rate_hz=s.rate_hz, dtype=s.dtype, packed=s.packed and packed,
-                              **({} if s.shape is None else {"shape": s.shape}),
-                              codec="none" if s.packed else codec, shuffle=s is LIDAR and codec != "none")  # fmt: skip
+            writer.add_stream(
+                s.name,
+                rate_hz=s.rate_hz,
+                dtype=s.dtype,
+                packed=s.packed and packed,
+                **({} if s.shape is None else {"shape": s.shape}),
+                codec="none" if s.packed else codec,
+                shuffle=s is LIDAR and codec != "none",
+            )
         for frame in frames:
             writer.append(frame.stream.name, frame.timestamp_ns, frame.data)
 

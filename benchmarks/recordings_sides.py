@@ -67,10 +67,13 @@ def pread_checked(drive: Path, workers: int = WORKERS) -> Epoch:
     """One pread per window into one of KEPT buffers in turn, the CRC-32 of each frame in it, and nothing else."""
     with tl.open(drive) as reader:
         windows = [
-            sorted((offset, size) for stream in reader.windows.entries(k).values()
-                   for offset, size in zip(stream["byte_offset"].tolist(), stream["byte_size"].tolist()))
+            sorted(
+                (offset, size)
+                for stream in reader.windows.entries(k).values()
+                for offset, size in zip(stream["byte_offset"].tolist(), stream["byte_size"].tolist())
+            )
             for k in range(len(reader))
-        ]  # fmt: skip
+        ]
     spans = [(frames[0][0], frames[-1][0] + frames[-1][1]) for frames in windows]
     largest = max(end - start for start, end in spans)
     buffers = [memoryview(np.empty(largest, np.uint8)) for _ in range(KEPT)]
@@ -186,9 +189,14 @@ def _clip_tensors(clips: list[Clip]) -> list[Window]:
 def _in_workers(dataset: Dataset[Any], collate: Callable[[list[Any]], list[Window]]) -> Epoch:
     order = torch.Generator()
     batches: DataLoader[Any] = DataLoader(
-        dataset, BATCH_SIZE, shuffle=True, generator=order, num_workers=WORKERS, collate_fn=collate,
+        dataset,
+        BATCH_SIZE,
+        shuffle=True,
+        generator=order,
+        num_workers=WORKERS,
+        collate_fn=collate,
         persistent_workers=True,
-    )  # fmt: skip
+    )
 
     def epoch(seed: int) -> int:
         order.manual_seed(seed)
@@ -209,9 +217,15 @@ def _bytes_of(values: Any) -> int:
 
 
 SIDES: dict[str, Callable[[Path], Epoch]] = {
-    "pread": pread, "pread, fresh memory": pread_kept, "pread + CRC-32, kept memory": pread_checked,
-    "pread + CRC-32, one thread": pread_checked_one_thread, "HyperframeLoader": loader,
-    "HyperframeLoader, one thread": loader_one_thread, "HyperframeLoader, stacked": loader_stacked,
-    "HyperframeLoader, no checksums": loader_unchecked, "frame by frame, one thread": frame_wise,
-    "WindowDataset in workers": dataset_in_workers, "mcap in workers": mcap_in_workers,
-}  # fmt: skip
+    "pread": pread,
+    "pread, fresh memory": pread_kept,
+    "pread + CRC-32, kept memory": pread_checked,
+    "pread + CRC-32, one thread": pread_checked_one_thread,
+    "HyperframeLoader": loader,
+    "HyperframeLoader, one thread": loader_one_thread,
+    "HyperframeLoader, stacked": loader_stacked,
+    "HyperframeLoader, no checksums": loader_unchecked,
+    "frame by frame, one thread": frame_wise,
+    "WindowDataset in workers": dataset_in_workers,
+    "mcap in workers": mcap_in_workers,
+}

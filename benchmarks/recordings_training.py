@@ -69,8 +69,15 @@ def main() -> None:
             else:
                 compressed.append({"codec": codec, "reads": found})
                 caches.append({"codec": codec, **measure_cache(drive, args.rounds)})
-    report = {"machine": machine(), "load_average": os.getloadavg(), "seconds": args.seconds, "rounds": args.rounds,
-              "reads": reads, "compressed": compressed, "cache": caches}  # fmt: skip
+    report = {
+        "machine": machine(),
+        "load_average": os.getloadavg(),
+        "seconds": args.seconds,
+        "rounds": args.rounds,
+        "reads": reads,
+        "compressed": compressed,
+        "cache": caches,
+    }
     args.out.mkdir(parents=True, exist_ok=True)
     (args.out / "recordings_training.json").write_text(json.dumps(report, indent=1) + "\n")
     print(to_markdown(report))
@@ -90,9 +97,11 @@ def measure(drive: Path, names: list[str], rounds: int, *, cold: bool) -> dict[s
                     rates[name].append(rate)
     ratios = {key: _ratio(rates, of, to) for key, _, of, to, _ in RATIOS if of in rates and to in rates}
     return {
-        "cold": cold, "mb_per_s": {name: round(statistics.median(found)) for name, found in rates.items()},
-        "rounds_mb_per_s": {name: [round(rate) for rate in found] for name, found in rates.items()}, **ratios,
-    }  # fmt: skip
+        "cold": cold,
+        "mb_per_s": {name: round(statistics.median(found)) for name, found in rates.items()},
+        "rounds_mb_per_s": {name: [round(rate) for rate in found] for name, found in rates.items()},
+        **ratios,
+    }
 
 
 def _ratio(rates: dict[str, list[float]], of: str, to: str) -> float:
@@ -126,11 +135,13 @@ def measure_cache(drive: Path, rounds: int) -> dict[str, Any]:
                 hit_rates.append((cache.hits - hits) / (cache.hits + cache.misses - hits - misses))
     ratios = [without / within for without, within in zip(seconds[plain], seconds[cached])]
     return {
-        "hit_rate": round(statistics.median(hit_rates), 3), "times_faster": round(statistics.median(ratios), 2),
+        "hit_rate": round(statistics.median(hit_rates), 3),
+        "times_faster": round(statistics.median(ratios), 2),
         "without_s": round(statistics.median(seconds[plain]), 2),
         "with_s": round(statistics.median(seconds[cached]), 2),
-        "rounds_times_faster": [round(ratio, 2) for ratio in ratios], "cache_bytes": cache.limit_bytes,
-    }  # fmt: skip
+        "rounds_times_faster": [round(ratio, 2) for ratio in ratios],
+        "cache_bytes": cache.limit_bytes,
+    }
 
 
 def _clip_loader(drive: Path, cache_bytes: int) -> tl.HyperframeLoader:
@@ -153,8 +164,11 @@ def to_markdown(report: dict[str, Any]) -> str:
     lines += [f"| {name} | {warm['mb_per_s'][name]} | {cold['mb_per_s'][name]} |" for name in SIDES]
     lines += ["", "| ratio | wanted | warm | cold |", "|---|---|---:|---:|"]
     lines += [f"| {what} | {wanted} | {warm[key]} | {cold[key]} |" for key, what, _, _, wanted in RATIOS]
-    lines += ["", "| compressed, MB/s of arrays | loader warm | mcap warm | ratio | loader cold | mcap cold | ratio |",
-              "|---|---:|---:|---:|---:|---:|---:|"]  # fmt: skip
+    lines += [
+        "",
+        "| compressed, MB/s of arrays | loader warm | mcap warm | ratio | loader cold | mcap cold | ratio |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+    ]
     for row in report["compressed"]:
         cells = [
             str(cell)
@@ -162,11 +176,16 @@ def to_markdown(report: dict[str, Any]) -> str:
             for cell in (read["mb_per_s"][LOADER], read["mb_per_s"][MCAP], read["loader_to_mcap"])
         ]
         lines.append(f"| {row['codec']} | {' | '.join(cells)} |")
-    lines += ["", "| cache of frames | hit rate | epoch without | with | times faster (1.8 wanted) |",
-              "|---|---:|---:|---:|---:|"]  # fmt: skip
+    lines += [
+        "",
+        "| cache of frames | hit rate | epoch without | with | times faster (1.8 wanted) |",
+        "|---|---:|---:|---:|---:|",
+    ]
     for row in report["cache"]:
-        lines.append(f"| {row['codec']} | {row['hit_rate']:.0%} | {row['without_s']} s | {row['with_s']} s "
-                     f"| {row['times_faster']} |")  # fmt: skip
+        lines.append(
+            f"| {row['codec']} | {row['hit_rate']:.0%} | {row['without_s']} s | {row['with_s']} s "
+            f"| {row['times_faster']} |"
+        )
     return "\n".join(lines)
 
 

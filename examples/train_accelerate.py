@@ -19,9 +19,12 @@ def main() -> None:
     ops = [tl.RandomResizedCrop(64), tl.RandomHorizontalFlip(), tl.Normalize.imagenet()]
     loader = tlt.ImageLoader(sys.argv[1], batch_size=32, ops=ops, last="drop", device=accelerator.device)
     model: torch.nn.Module = torch.nn.Sequential(
-        torch.nn.Conv2d(3, 16, 3, stride=2), torch.nn.ReLU(), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(),
+        torch.nn.Conv2d(3, 16, 3, stride=2),
+        torch.nn.ReLU(),
+        torch.nn.AdaptiveAvgPool2d(1),
+        torch.nn.Flatten(),
         torch.nn.Linear(16, len(loader.dataset.class_names)),
-    )  # fmt: skip
+    )
     model, optimizer = accelerator.prepare(model, torch.optim.AdamW(model.parameters(), lr=1e-3))
     accelerator.register_for_checkpointing(loader)  # save_state and load_state keep the loader's place
     for epoch in range(2):

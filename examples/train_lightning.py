@@ -20,9 +20,12 @@ class Classifier(pl.LightningModule):
     def __init__(self, classes: int) -> None:
         super().__init__()
         self.net = torch.nn.Sequential(
-            torch.nn.Conv2d(3, 16, 3, stride=2), torch.nn.ReLU(), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(),
+            torch.nn.Conv2d(3, 16, 3, stride=2),
+            torch.nn.ReLU(),
+            torch.nn.AdaptiveAvgPool2d(1),
+            torch.nn.Flatten(),
             torch.nn.Linear(16, classes),
-        )  # fmt: skip
+        )
 
     def training_step(self, batch: tuple[torch.Tensor, torch.Tensor], index: int) -> torch.Tensor:
         images, labels = batch

@@ -23,11 +23,15 @@ SCALE = torch.tensor([10.0, 30.0])  # degrees, m/s: so that inputs are about 1
 def main(path: str) -> None:
     with tl.open(path) as drive:
         pairs = tl.align(
-            drive, to="global_pose",
-            using={WHEEL: tl.Interpolate(max_gap="50ms"), SPEED: tl.Nearest(max="20ms"),
-                   GYRO: tl.Interpolate(max_gap="25ms")},
+            drive,
+            to="global_pose",
+            using={
+                WHEEL: tl.Interpolate(max_gap="50ms"),
+                SPEED: tl.Nearest(max="20ms"),
+                GYRO: tl.Interpolate(max_gap="25ms"),
+            },
             allow_host=True,
-        )  # fmt: skip
+        )
         dataset = AlignedDataset(pairs, max_residual="20ms")
         print(f"{len(dataset)} of {len(pairs)} times have every stream within 20 ms")
         train(HyperframeLoader(dataset, batch_size=32, seed=0, shuffle="full"))

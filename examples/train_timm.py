@@ -23,9 +23,13 @@ def main() -> None:
     with tl.open(sys.argv[1]) as ds:
         classes = len(ds.class_names)
     ops = [
-        tl.RandomResizedCrop(64), tl.RandomHorizontalFlip(), tl.RandAugment(), tl.Normalize.imagenet(),
-        tl.RandomErasing(0.25), tl.MixUp(0.2, num_classes=classes),
-    ]  # fmt: skip
+        tl.RandomResizedCrop(64),
+        tl.RandomHorizontalFlip(),
+        tl.RandAugment(),
+        tl.Normalize.imagenet(),
+        tl.RandomErasing(0.25),
+        tl.MixUp(0.2, num_classes=classes),
+    ]
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     loader = tlt.ImageLoader(sys.argv[1], batch_size=32, ops=ops, last="drop", device=device)
     model = timm.create_model("resnet10t", num_classes=classes).to(device, memory_format=torch.channels_last)

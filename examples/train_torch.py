@@ -34,14 +34,21 @@ def main() -> None:
     device = torch.device(f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if torch.cuda.is_available() else "cpu")
 
     buffers = tl.BufferPair()  # validation uses the memory of training where the set does not fit
-    train = tlt.ImageLoader(args.train, batch_size=args.batch_size, ops=TRAIN_OPS, device=device, last="drop",
-                            buffers=buffers)  # fmt: skip
-    val = tlt.ImageLoader(args.val, batch_size=args.batch_size, ops=VAL_OPS, device=device, shuffle="none",
-                          buffers=buffers)  # fmt: skip
+    train = tlt.ImageLoader(
+        args.train, batch_size=args.batch_size, ops=TRAIN_OPS, device=device, last="drop", buffers=buffers
+    )
+    val = tlt.ImageLoader(
+        args.val, batch_size=args.batch_size, ops=VAL_OPS, device=device, shuffle="none", buffers=buffers
+    )
     model = torch.nn.Sequential(
-        torch.nn.Conv2d(3, 16, 3, stride=2), torch.nn.ReLU(), torch.nn.Conv2d(16, 32, 3, stride=2), torch.nn.ReLU(),
-        torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(32, len(train.dataset.class_names)),
-    ).to(device, memory_format=torch.channels_last)  # fmt: skip
+        torch.nn.Conv2d(3, 16, 3, stride=2),
+        torch.nn.ReLU(),
+        torch.nn.Conv2d(16, 32, 3, stride=2),
+        torch.nn.ReLU(),
+        torch.nn.AdaptiveAvgPool2d(1),
+        torch.nn.Flatten(),
+        torch.nn.Linear(32, len(train.dataset.class_names)),
+    ).to(device, memory_format=torch.channels_last)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     if args.checkpoint.exists():
         saved = torch.load(args.checkpoint, map_location=device)

@@ -41,13 +41,18 @@ def main() -> None:
         embedding_size=16, hidden_sizes=[16, 32], depths=[1, 1], layer_type="basic", num_labels=len(train.class_names)
     )
     arguments = transformers.TrainingArguments(
-        "checkpoints", num_train_epochs=2, per_device_train_batch_size=32, save_steps=1, save_total_limit=2,
-        eval_strategy="epoch", report_to="none", disable_tqdm=True, remove_unused_columns=False,
-    )  # fmt: skip
+        "checkpoints",
+        num_train_epochs=2,
+        per_device_train_batch_size=32,
+        save_steps=1,
+        save_total_limit=2,
+        eval_strategy="epoch",
+        report_to="none",
+        disable_tqdm=True,
+        remove_unused_columns=False,
+    )
     model = transformers.ResNetForImageClassification(config)
-    trainer = Trainer(
-        model=model, args=arguments, train_dataset=train, eval_dataset=val, compute_metrics=share_right
-    )  # fmt: skip
+    trainer = Trainer(model=model, args=arguments, train_dataset=train, eval_dataset=val, compute_metrics=share_right)
     done = trainer.train(resume_from_checkpoint="--resume" in sys.argv)
     print(f"{done.global_step} steps, loss {done.training_loss:.3f}, {trainer.evaluate()['eval_right']:.1%} right")
 

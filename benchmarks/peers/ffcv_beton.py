@@ -30,7 +30,12 @@ beton = once(args.work / ("raw.beton" if args.raw else "set.beton"), write)
 last = [NormalizeImage(np.array(MEAN) * 255, np.array(STD) * 255, np.float32)] if args.kind == "float32" else []
 image = [RandomResizedCropRGBImageDecoder((224, 224)), RandomHorizontalFlip(), *last, ToTensor(), ToTorchImage()]
 loader = Loader(
-    str(beton), batch_size=BATCH_SIZE, num_workers=args.threads, order=OrderOption.RANDOM, os_cache=True,
-    drop_last=False, pipelines={"image": image, "label": [IntDecoder(), ToTensor(), Squeeze()]},
-)  # fmt: skip
+    str(beton),
+    batch_size=BATCH_SIZE,
+    num_workers=args.threads,
+    order=OrderOption.RANDOM,
+    os_cache=True,
+    drop_last=False,
+    pipelines={"image": image, "label": [IntDecoder(), ToTensor(), Squeeze()]},
+)
 measure(f"FFCV (.beton, {'pixels' if args.raw else 'JPEG'})", lambda: loader, args, lambda batch: len(batch[0]))

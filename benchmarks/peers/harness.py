@@ -47,8 +47,18 @@ def measure(
             count += size(batch)
     wall = time.perf_counter() - wall
     cpu = _cpu_seconds() - cpu
-    print(json.dumps({"name": name, "kind": args.kind, "pictures": count, "pictures_per_s": count / wall,
-                      "cpu_ms_per_picture": cpu * 1000 / count}), flush=True)  # fmt: skip
+    print(
+        json.dumps(
+            {
+                "name": name,
+                "kind": args.kind,
+                "pictures": count,
+                "pictures_per_s": count / wall,
+                "cpu_ms_per_picture": cpu * 1000 / count,
+            }
+        ),
+        flush=True,
+    )
 
 
 def pictures(data: Path) -> list[tuple[Path, int]]:

@@ -25,9 +25,16 @@ def write(path: Path) -> None:
 
 tar_path = once(args.work / "set.tar", write)
 loader = turboloader.DataLoader(
-    str(tar_path), batch_size=BATCH_SIZE, num_workers=args.threads, shuffle=True, image_size=224, train_aug=True,
-    antialias=True, output_format="numpy_chw", transform=turboloader.ImageNetNormalize(),
-)  # fmt: skip
+    str(tar_path),
+    batch_size=BATCH_SIZE,
+    num_workers=args.threads,
+    shuffle=True,
+    image_size=224,
+    train_aug=True,
+    antialias=True,
+    output_format="numpy_chw",
+    transform=turboloader.ImageNetNormalize(),
+)
 numbers = itertools.count()
 
 

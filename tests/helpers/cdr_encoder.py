@@ -9,8 +9,17 @@ from rosbags.interfaces import Nodetype
 
 from sensor_messages import ROS2
 
-_CODES = {"bool": "B", "uint8": "B", "int8": "b", "uint16": "H", "int16": "h", "uint32": "I", "int32": "i",
-          "float32": "f", "float64": "d"}  # fmt: skip
+_CODES = {
+    "bool": "B",
+    "uint8": "B",
+    "int8": "b",
+    "uint16": "H",
+    "int16": "h",
+    "uint32": "I",
+    "int32": "i",
+    "float32": "f",
+    "float64": "d",
+}
 
 
 def encode(message: Any, name: str, identifier: bytes, *, order: str, widest: int, list_sizes: bool = True) -> bytes:

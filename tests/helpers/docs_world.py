@@ -86,8 +86,11 @@ def given(page: str) -> dict[str, Any]:
         "docs/recording.md": {"timestamp_ns": now, "jpeg": picture(0)},
         "docs/recordings.md": {"t": moment, "t0": moment, "t1": moment + SECOND},
         "docs/aligning.md": {
-            "lidar_ns": lidar, "camera_ns": camera, "arrived_ns": camera + 1000,
-            "imu_ns": START_NS + np.arange(200, dtype=np.int64) * (SECOND // 100), "turn_rates": np.zeros((200, 3)),
+            "lidar_ns": lidar,
+            "camera_ns": camera,
+            "arrived_ns": camera + 1000,
+            "imu_ns": START_NS + np.arange(200, dtype=np.int64) * (SECOND // 100),
+            "turn_rates": np.zeros((200, 3)),
         },
-    }  # fmt: skip
+    }
     return {"tl": tl, **values.get(page, {})}

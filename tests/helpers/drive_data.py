@@ -35,8 +35,16 @@ def write_drive(path: Path, *, seconds: float = 1.0, codec: str = "lz4", seed: i
     rng = np.random.default_rng(seed)
     written = Written(path, {name: [] for name in ("lidar/top", "camera", "odometry")})
     with HyperframeWriter(path, meta={"vehicle": "test"}, overwrite=True) as writer:
-        lidar = writer.add_stream("lidar/top", kind="lidar", dtype="<f4", shape=(-1, 4), codec=codec, shuffle=True,
-                                  rate_hz=10, frame_duration="50ms")  # fmt: skip
+        lidar = writer.add_stream(
+            "lidar/top",
+            kind="lidar",
+            dtype="<f4",
+            shape=(-1, 4),
+            codec=codec,
+            shuffle=True,
+            rate_hz=10,
+            frame_duration="50ms",
+        )
         camera = writer.add_stream("camera", kind="camera", encoding="jpeg", rate_hz=30, clock="host")
         odometry = writer.add_stream("odometry", dtype="<f8", shape=(3, -1))
         imu = writer.add_stream("imu", kind="imu", dtype=IMU, packed=True, rate_hz=200)

@@ -39,8 +39,10 @@ class DtsBuilder:
             offsets.append(offset)
             payload += data.ljust(dts.align(len(data)), b"\0")
             offset = header_size + len(payload)
-        columns = [np.array(c, np.uint32) for c in (offsets, [len(p[0]) for p in self.blocks[k]],
-                                                     [p[1] for p in self.blocks[k]])]  # fmt: skip
+        columns = [
+            np.array(c, np.uint32)
+            for c in (offsets, [len(p[0]) for p in self.blocks[k]], [p[1] for p in self.blocks[k]])
+        ]
         head = dts.BlockHeader(self.level, k, *columns).to_bytes(header_size)
         block = bytearray((head + payload).ljust(dts.BLOCK_SIZE, b"\0"))
         if self.edit_blocks is not None:
@@ -53,15 +55,31 @@ class DtsBuilder:
         count = len(self.blocks)
         total = dts.IMAGE_HEADER_BYTES + count * dts.BLOCK_SIZE
         header = dts.DtsHeader(
-            dataset_type=dts.IMAGENET, is_training=True, compress_level=self.level, val_set_prep=0,
-            num_classes=len(self.class_names), image_width=0, image_height=0, num_channels=3, color_type="RGB",
-            num_samples=len(pictures), num_volumes=1, volume_id=0, total_blocks=count, num_blocks=count,
-            total_bytes=total, header_bytes=dts.IMAGE_HEADER_BYTES, block_bytes=count * dts.BLOCK_SIZE,
-            block_size=dts.BLOCK_SIZE, block_header_size=dts.BLOCK_HEADER_SIZE[self.level], pic_alignment=64,
+            dataset_type=dts.IMAGENET,
+            is_training=True,
+            compress_level=self.level,
+            val_set_prep=0,
+            num_classes=len(self.class_names),
+            image_width=0,
+            image_height=0,
+            num_channels=3,
+            color_type="RGB",
+            num_samples=len(pictures),
+            num_volumes=1,
+            volume_id=0,
+            total_blocks=count,
+            num_blocks=count,
+            total_bytes=total,
+            header_bytes=dts.IMAGE_HEADER_BYTES,
+            block_bytes=count * dts.BLOCK_SIZE,
+            block_size=dts.BLOCK_SIZE,
+            block_header_size=dts.BLOCK_HEADER_SIZE[self.level],
+            pic_alignment=64,
             max_pic_area=claimed_area(data for data, _, _ in pictures),
             max_pic_per_block=max((len(b) for b in self.blocks), default=0),
-            compression_ratio=total / max(1, sum(len(p[0]) for p in pictures)), crc_code=crc,
-        )  # fmt: skip
+            compression_ratio=total / max(1, sum(len(p[0]) for p in pictures)),
+            crc_code=crc,
+        )
         return dataclasses.replace(header, **self.header)  # type: ignore[arg-type]
 
     def write(self, path: Path) -> Path:

@@ -75,22 +75,38 @@ def write_dts(
         if picture_crcs:
             names = [f"{label}/{n}.JPEG" for n, label in enumerate(labels)]
             sums = np.array([isal_zlib.crc32(picture) for picture in pictures], "<u4")
-            sections += [
-                (dts.TAG_PATHS, zstd_compress(dts.names_to_bytes(names))), (dts.TAG_PICTURES, sums.tobytes())
-            ]  # fmt: skip
+            sections += [(dts.TAG_PATHS, zstd_compress(dts.names_to_bytes(names))), (dts.TAG_PICTURES, sums.tobytes())]
         file.write(dts.header_region_to_bytes(header, sections))
     return path
 
 
 def _header(samples: int, blocks: int, classes: int, training: bool, area: int) -> dts.DtsHeader:
     return dts.DtsHeader(
-        dataset_type=dts.IMAGENET, is_training=training, compress_level=0, val_set_prep=0, num_classes=classes,
-        image_width=0, image_height=0, num_channels=3, color_type="RGB", num_samples=samples, num_volumes=1,
-        volume_id=0, total_blocks=blocks, num_blocks=blocks,
-        total_bytes=dts.IMAGE_HEADER_BYTES + blocks * dts.BLOCK_SIZE, header_bytes=dts.IMAGE_HEADER_BYTES,
-        block_bytes=blocks * dts.BLOCK_SIZE, block_size=dts.BLOCK_SIZE, block_header_size=4096,
-        pic_alignment=dts.PICTURE_ALIGNMENT, max_pic_area=area, max_pic_per_block=1, compression_ratio=1.0, crc_code=0,
-    )  # fmt: skip
+        dataset_type=dts.IMAGENET,
+        is_training=training,
+        compress_level=0,
+        val_set_prep=0,
+        num_classes=classes,
+        image_width=0,
+        image_height=0,
+        num_channels=3,
+        color_type="RGB",
+        num_samples=samples,
+        num_volumes=1,
+        volume_id=0,
+        total_blocks=blocks,
+        num_blocks=blocks,
+        total_bytes=dts.IMAGE_HEADER_BYTES + blocks * dts.BLOCK_SIZE,
+        header_bytes=dts.IMAGE_HEADER_BYTES,
+        block_bytes=blocks * dts.BLOCK_SIZE,
+        block_size=dts.BLOCK_SIZE,
+        block_header_size=4096,
+        pic_alignment=dts.PICTURE_ALIGNMENT,
+        max_pic_area=area,
+        max_pic_per_block=1,
+        compression_ratio=1.0,
+        crc_code=0,
+    )
 
 
 def write_folder(folder: Path, pictures: list[bytes], labels: list[int]) -> Path:

@@ -32,10 +32,40 @@ from trainload.recordings.reading.hyperframe import HyperframeReader
 
 MEMORY_BYTES = 256 << 20
 SECONDS_PER_FILE = 20  # of a file that takes about 2 ms
-ODD = [0, 1, 2, 63, 64, 511, 512, 513, 1 << 16, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, 1 << 62, (1 << 63) - 1, 1 << 63,
-       (1 << 64) - 1]  # fmt: skip
-HEADER_FIELDS = [(4, 2), (6, 2), (8, 4), (12, 8), (20, 8), (28, 4), (32, 4), (36, 8), (44, 8), (52, 8), (60, 8),
-                 (68, 8), (92, 4), (96, 2)]  # fmt: skip
+ODD = [
+    0,
+    1,
+    2,
+    63,
+    64,
+    511,
+    512,
+    513,
+    1 << 16,
+    (1 << 31) - 1,
+    1 << 31,
+    (1 << 32) - 1,
+    1 << 62,
+    (1 << 63) - 1,
+    1 << 63,
+    (1 << 64) - 1,
+]
+HEADER_FIELDS = [
+    (4, 2),
+    (6, 2),
+    (8, 4),
+    (12, 8),
+    (20, 8),
+    (28, 4),
+    (32, 4),
+    (36, 8),
+    (44, 8),
+    (52, 8),
+    (60, 8),
+    (68, 8),
+    (92, 4),
+    (96, 2),
+]
 ENTRY_FIELDS = [(0, 2), (2, 2), (4, 4), (8, 8), (16, 8), (24, 4), (28, 4)]
 
 
@@ -51,9 +81,15 @@ class Mutator:
     def next(self) -> tuple[str, bytes]:
         """The name of a mutation and the mutated file."""
         kinds: list[Callable[[bytearray], None]] = [
-            self._bits, self._header_field, self._header_field, self._index_field, self._index_field, self._truncated,
-            self._overwritten, self._longer,
-        ]  # fmt: skip
+            self._bits,
+            self._header_field,
+            self._header_field,
+            self._index_field,
+            self._index_field,
+            self._truncated,
+            self._overwritten,
+            self._longer,
+        ]
         if not self._header.plain:
             kinds += [self._section, self._section, self._record]
         kind = self._random.choice(kinds)

@@ -74,14 +74,23 @@ def _add_scene(tables: dict[str, Table], root: Path, log: str, scene: int) -> No
     start = START_US + scene * 10**7
     scene_token = token("scene", scene)
     tables["scene"].append(
-        {"token": scene_token, "name": f"scene-{scene:04}", "description": "Strasse, naß",
-         "log_token": token("log", scene // 10)}
-    )  # fmt: skip
+        {
+            "token": scene_token,
+            "name": f"scene-{scene:04}",
+            "description": "Strasse, naß",
+            "log_token": token("log", scene // 10),
+        }
+    )
     for channel in CHANNELS:
         tables["calibrated_sensor"].append(
-            {"token": token("cs", scene, channel), "sensor_token": token("sensor", channel), "translation": [1, 2, 3.5],
-             "rotation": [1, 0, 0, 0], "camera_intrinsic": []}
-        )  # fmt: skip
+            {
+                "token": token("cs", scene, channel),
+                "sensor_token": token("sensor", channel),
+                "translation": [1, 2, 3.5],
+                "rotation": [1, 0, 0, 0],
+                "camera_intrinsic": [],
+            }
+        )
     for k in range(SAMPLES_PER_SCENE):
         time, sample = start + 500_000 * k, token("s", scene, "_", k)
         tables["sample"].append(
@@ -102,9 +111,18 @@ def _add_data(
     write(root / name, data)
     own = token("sd", channel, time)
     tables["sample_data"].append(
-        {"token": own, "sample_token": sample, "ego_pose_token": own, "timestamp": time, "is_key_frame": key,
-         "calibrated_sensor_token": token("cs", scene, channel), "filename": name, "height": 900, "width": 1600}
-    )  # fmt: skip
+        {
+            "token": own,
+            "sample_token": sample,
+            "ego_pose_token": own,
+            "timestamp": time,
+            "is_key_frame": key,
+            "calibrated_sensor_token": token("cs", scene, channel),
+            "filename": name,
+            "height": 900,
+            "width": 1600,
+        }
+    )
     pose = {"token": own, "timestamp": time, "translation": [time % 1000 + 0.1, 2, 0], "rotation": [1, 0, 0, 0]}
     tables["ego_pose"].append(pose)
 
@@ -115,8 +133,18 @@ def _add_box(tables: dict[str, Table], scene: int, sample: str, k: int, box: int
         category = token("cat", ("human", "vehicle.car")[box % 2])
         tables["instance"].append({"token": instance, "category_token": category, "nbr_annotations": 2})
     tables["sample_annotation"].append(
-        {"token": token("a", scene, "_", k, "_", box), "sample_token": sample, "instance_token": instance,
-         "attribute_tokens": [token("attr", "moving"), token("attr", "parked")], "visibility_token": "3",
-         "translation": [k + 0.5, box, 0], "size": [1.9, 4.5, 1.6], "rotation": [0.6, 0, 0, 0.8],
-         "num_lidar_pts": 10 + box, "num_radar_pts": 0, "prev": "", "next": ""}
-    )  # fmt: skip
+        {
+            "token": token("a", scene, "_", k, "_", box),
+            "sample_token": sample,
+            "instance_token": instance,
+            "attribute_tokens": [token("attr", "moving"), token("attr", "parked")],
+            "visibility_token": "3",
+            "translation": [k + 0.5, box, 0],
+            "size": [1.9, 4.5, 1.6],
+            "rotation": [0.6, 0, 0, 0.8],
+            "num_lidar_pts": 10 + box,
+            "num_radar_pts": 0,
+            "prev": "",
+            "next": "",
+        }
+    )

@@ -36,9 +36,20 @@ class PublishedWriter:
         index_bytes = b"".join(struct.pack("<HHIQQII", *record, 0) for record in self._records)
         self._fd.write(index_bytes)
         header = struct.pack(
-            "<4sHHIQQIIQIII", MAGIC, 1, HEADER_SIZE, 0x80000001, 0, self.window_ns, len(self._records),
-            len(self._stream_index), index_offset, len(index_bytes), 0, 0,
-        )  # fmt: skip
+            "<4sHHIQQIIQIII",
+            MAGIC,
+            1,
+            HEADER_SIZE,
+            0x80000001,
+            0,
+            self.window_ns,
+            len(self._records),
+            len(self._stream_index),
+            index_offset,
+            len(index_bytes),
+            0,
+            0,
+        )
         self._fd.seek(0)
         self._fd.write(header.ljust(HEADER_SIZE, b"\x00"))
         self._fd.flush()

@@ -71,9 +71,11 @@ def message(types, topic: str, k: int):
         pose = t["geometry_msgs/msg/Pose"](point(float(k), 1.0, 2.0), turn)
         twist = t["geometry_msgs/msg/Twist"](vector(3.0, 4.0, 5.0), vector(6.0, 7.0, 8.0))
         return t[TYPES[topic]](
-            header, "base", t["geometry_msgs/msg/PoseWithCovariance"](pose, np.arange(36.0)),
+            header,
+            "base",
+            t["geometry_msgs/msg/PoseWithCovariance"](pose, np.arange(36.0)),
             t["geometry_msgs/msg/TwistWithCovariance"](twist, np.arange(36.0)),
-        )  # fmt: skip
+        )
     if topic == "/scan":
         two = np.array([1, 2], np.float32)
         return t[TYPES[topic]](header, 0.0, 1.0, 0.1, 0.0, 0.1, 0.5, 9.0, two, two)

@@ -203,9 +203,11 @@ def test_a_pack_follows_no_link_and_replaces_only_files(pictures: Path, tmp_path
     victim.write_text("precious")
     odd.parent.mkdir()
     make: dict[str, Callable[[], None]] = {
-        "link": lambda: odd.symlink_to(victim), "dangling": lambda: odd.symlink_to(tmp_path / "nowhere"),
-        "folder": odd.mkdir, "fifo": lambda: os.mkfifo(odd),
-    }  # fmt: skip
+        "link": lambda: odd.symlink_to(victim),
+        "dangling": lambda: odd.symlink_to(tmp_path / "nowhere"),
+        "folder": odd.mkdir,
+        "fifo": lambda: os.mkfifo(odd),
+    }
     make[what]()
     kind = odd.lstat().st_mode
     for resume in (False, True):

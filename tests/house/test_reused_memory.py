@@ -47,8 +47,12 @@ def test_frames_that_the_caller_keeps_stay_as_they_are(kept: set[int], how: str,
     for place, frame in enumerate(tl.HyperframeReader(drive).frames()):
         assert is_whole(frame, frame.data)
         if place in kept:
-            held.append((frame._replace(data=memoryview(b"x" * len(frame.data))),
-                         {"frame": frame, "array": frame.array(), "view": frame.data[:]}[how]))  # fmt: skip
+            held.append(
+                (
+                    frame._replace(data=memoryview(b"x" * len(frame.data))),
+                    {"frame": frame, "array": frame.array(), "view": frame.data[:]}[how],
+                )
+            )
     del frame
     assert all(is_whole(frame, value.data if how == "frame" else value) for frame, value in held)
 

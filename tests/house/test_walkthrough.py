@@ -37,9 +37,14 @@ def test_the_commands_of_the_walkthrough_print_what_it_shows(shared: Path, tmp_p
     for (program, *arguments), shown in steps():
         arguments = [str(ROOT / word) if word.startswith("examples/") else word for word in arguments]
         done = subprocess.run(
-            [PROGRAMS[program], *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False,
+            [PROGRAMS[program], *arguments],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
             env={**os.environ, "COLUMNS": "96"},
-        )  # fmt: skip
+        )
         codes.append(done.returncode)
         printed = (done.stdout + done.stderr).splitlines()
         missing = [line for line in shown if line != "[...]" and line not in printed]

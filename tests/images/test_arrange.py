@@ -15,8 +15,9 @@ from trainload.images.packing import arrange
 CAPACITY = 1 << 16
 sizes_lists = st.lists(
     st.one_of(st.integers(1, CAPACITY), st.integers(1, 500), st.sampled_from([64, 65, 4096, CAPACITY])),
-    min_size=1, max_size=120,
-)  # fmt: skip
+    min_size=1,
+    max_size=120,
+)
 
 
 def obvious_reference(sizes: list[int], capacity: int, min_blocks: int) -> list[list[int]]:
@@ -95,10 +96,17 @@ def test_the_mixed_arrangement_holds_every_picture_once_within_room_and_count(
 
 @pytest.mark.parametrize(
     "sizes",
-    [[1], [64] * 5000, [CAPACITY], [CAPACITY] * 7, [CAPACITY, *[1] * 3000], [*[1] * 3000, CAPACITY],
-     [CAPACITY // 2 + 1] * 9],
+    [
+        [1],
+        [64] * 5000,
+        [CAPACITY],
+        [CAPACITY] * 7,
+        [CAPACITY, *[1] * 3000],
+        [*[1] * 3000, CAPACITY],
+        [CAPACITY // 2 + 1] * 9,
+    ],
     ids=["one", "equal", "one full", "all full", "huge first", "huge last", "just over half"],
-)  # fmt: skip
+)
 def test_no_list_of_sizes_makes_an_arrangement_fail(sizes: list[int]) -> None:
     order = arrange.random_order(len(sizes), 0)
     assert_is_arrangement(arrange.mixed_arrangement(sizes, order, CAPACITY, 10**6), sizes, CAPACITY, 10**6)

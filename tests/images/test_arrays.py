@@ -53,9 +53,10 @@ CIFAR10_FILES = {
     "batches.meta.txt": ("\n".join(CLASS_NAMES["CIFAR10"]) + "\n\n").encode(),
 }
 CIFAR100_FILES = {
-    "train.bin": cifar_records(9, 2, 100), "test.bin": cifar_records(4, 2, 100),
+    "train.bin": cifar_records(9, 2, 100),
+    "test.bin": cifar_records(4, 2, 100),
     "fine_label_names.txt": "\n".join(CLASS_NAMES["CIFAR100"]).encode(),
-}  # fmt: skip
+}
 FILES = {"mnist": mnist_files(), "cifar10": CIFAR10_FILES, "cifar100": CIFAR100_FILES}
 
 

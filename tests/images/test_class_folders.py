@@ -64,8 +64,17 @@ def same_as_reader(root: Path, table: PictureTable) -> FolderReader:
 
 
 def test_hidden_and_system_entries_are_no_classes_and_no_pictures(tmp_path: Path) -> None:
-    names = ["ant/0.jpg", "bee/0.jpg", "ant/._0.jpg", "ant/.thumbs/0.jpg", "bee/Thumbs.db", ".git/x/0.jpg",
-             ".ipynb_checkpoints/0-checkpoint.jpg", "__MACOSX/ant/0.jpg", "lost+found/"]  # fmt: skip
+    names = [
+        "ant/0.jpg",
+        "bee/0.jpg",
+        "ant/._0.jpg",
+        "ant/.thumbs/0.jpg",
+        "bee/Thumbs.db",
+        ".git/x/0.jpg",
+        ".ipynb_checkpoints/0-checkpoint.jpg",
+        "__MACOSX/ant/0.jpg",
+        "lost+found/",
+    ]
     root = fill(tmp_path / "src", *names)
     table = open_source(root)[""]
     assert table.class_names == ("ant", "bee")
@@ -90,9 +99,15 @@ def test_links_are_followed_in_folders_and_what_leads_nowhere_is_counted(tmp_pat
     os.link(root / "ant" / "0.jpg", root / "bee" / "hard.jpg")
     table = open_source(root)[""]
     assert {name for name, _, _ in contents(table)} == {
-        "ant/0.jpg", "ant/1.jpg", "ant/file.jpg", "ant/part2/5.jpg", "ant/part2/sub/6.jpg", "bee/deep/2.jpg",
-        "bee/hard.jpg", "cat/6.jpg",
-    }  # fmt: skip
+        "ant/0.jpg",
+        "ant/1.jpg",
+        "ant/file.jpg",
+        "ant/part2/5.jpg",
+        "ant/part2/sub/6.jpg",
+        "bee/deep/2.jpg",
+        "bee/hard.jpg",
+        "cat/6.jpg",
+    }
     assert counts(table) == {reasons.DANGLING: 5, reasons.LOOP: 3}
     assert len(table.left_out.facts()[reasons.DANGLING]["examples"]) == 3
     same_as_reader(root, table)
@@ -164,11 +179,16 @@ def test_a_summary_says_what_was_left_out(tmp_path: Path) -> None:
 # ---- splits and lists of classes -------------------------------------------------------------------------------------
 
 SPLIT_TREES = [
-    ["train/cat/0.jpg", "val/cat/0.jpg", "test/cat/0.jpg"], ["Train/cat/0.jpg", "Val/cat/0.jpg"],
-    ["training/cat/0.jpg", "validation/cat/0.jpg"], ["train/cat/0.jpg", "valid/cat/0.jpg", ".git/x"],
-    ["train/0.jpg", "dev/0.jpg"], ["train2017/0.jpg", "val2017/0.jpg"], ["train/cat/0.jpg", "val/cat/0.jpg", "docs/x"],
-    ["train/cat/0.jpg", "annotations/x.jpg"], ["test/cat/0.jpg", "test/dog/0.jpg", "extra/0.jpg"],
-]  # fmt: skip
+    ["train/cat/0.jpg", "val/cat/0.jpg", "test/cat/0.jpg"],
+    ["Train/cat/0.jpg", "Val/cat/0.jpg"],
+    ["training/cat/0.jpg", "validation/cat/0.jpg"],
+    ["train/cat/0.jpg", "valid/cat/0.jpg", ".git/x"],
+    ["train/0.jpg", "dev/0.jpg"],
+    ["train2017/0.jpg", "val2017/0.jpg"],
+    ["train/cat/0.jpg", "val/cat/0.jpg", "docs/x"],
+    ["train/cat/0.jpg", "annotations/x.jpg"],
+    ["test/cat/0.jpg", "test/dog/0.jpg", "extra/0.jpg"],
+]
 
 
 @pytest.mark.parametrize("names", SPLIT_TREES)
@@ -258,8 +278,14 @@ def test_bad_lists_of_classes_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="only class folders take"):
         tl.open(genuine, classes=["a"])
     root = fill(tmp_path / "src", "ant/0.jpg")
-    for bad in (b"", b"[]", b'{"classes": 3}', b'{"classes": [{"folder": "..", "name": 1}]}', b"[" * 100_000,
-                b'{"classes": [{"folder": "a", "name": "x"}, {"folder": "b", "name": "x"}]}'):  # fmt: skip
+    for bad in (
+        b"",
+        b"[]",
+        b'{"classes": 3}',
+        b'{"classes": [{"folder": "..", "name": 1}]}',
+        b"[" * 100_000,
+        b'{"classes": [{"folder": "a", "name": "x"}, {"folder": "b", "name": "x"}]}',
+    ):
         (root / "trainload-classes.json").write_bytes(bad)
         with pytest.raises(FormatError, match="a list of classes must give"):
             tl.open(root)

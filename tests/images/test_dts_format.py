@@ -17,27 +17,90 @@ from trainload.images.format import dts
 
 MB16 = 16 << 20
 PICTURES = dts.DtsHeader(
-    dataset_type="IMAGENET", is_training=True, compress_level=3, val_set_prep=0, num_classes=1000, image_width=0,
-    image_height=0, num_channels=3, color_type="RGB", num_samples=700, num_volumes=2, volume_id=1, total_blocks=7,
-    num_blocks=4, total_bytes=5 * MB16, header_bytes=MB16, block_bytes=4 * MB16, block_size=MB16,
-    block_header_size=16384, pic_alignment=64, max_pic_area=240_000, max_pic_per_block=300, compression_ratio=0.5,
+    dataset_type="IMAGENET",
+    is_training=True,
+    compress_level=3,
+    val_set_prep=0,
+    num_classes=1000,
+    image_width=0,
+    image_height=0,
+    num_channels=3,
+    color_type="RGB",
+    num_samples=700,
+    num_volumes=2,
+    volume_id=1,
+    total_blocks=7,
+    num_blocks=4,
+    total_bytes=5 * MB16,
+    header_bytes=MB16,
+    block_bytes=4 * MB16,
+    block_size=MB16,
+    block_header_size=16384,
+    pic_alignment=64,
+    max_pic_area=240_000,
+    max_pic_per_block=300,
+    compression_ratio=0.5,
     crc_code=0x12345678,
-)  # fmt: skip
+)
 MNIST = dts.DtsHeader(
-    dataset_type="MNIST", is_training=False, compress_level=0, val_set_prep=0, num_classes=10, image_width=28,
-    image_height=28, num_channels=1, color_type="GRAY", num_samples=100, num_volumes=1, volume_id=0, total_blocks=1,
-    num_blocks=1, total_bytes=256 + 78_500, header_bytes=256, block_bytes=78_500, block_size=78_500,
-    block_header_size=0, pic_alignment=0, max_pic_area=784, max_pic_per_block=100, compression_ratio=1.0, crc_code=1,
-)  # fmt: skip
+    dataset_type="MNIST",
+    is_training=False,
+    compress_level=0,
+    val_set_prep=0,
+    num_classes=10,
+    image_width=28,
+    image_height=28,
+    num_channels=1,
+    color_type="GRAY",
+    num_samples=100,
+    num_volumes=1,
+    volume_id=0,
+    total_blocks=1,
+    num_blocks=1,
+    total_bytes=256 + 78_500,
+    header_bytes=256,
+    block_bytes=78_500,
+    block_size=78_500,
+    block_header_size=0,
+    pic_alignment=0,
+    max_pic_area=784,
+    max_pic_per_block=100,
+    compression_ratio=1.0,
+    crc_code=1,
+)
 
 # The table of docs/spec/dts.md, section 1: offset, struct code, value in PICTURES.
 TABLE = [
-    (0, "4s", b".DTS"), (4, "4B", (3, 0, 0, 0)), (8, "8s", b"IMAGENET"), (16, "I", 1), (20, "I", 3), (24, "I", 0),
-    (28, "I", 1000), (32, "4s", b"NHWC"), (36, "I", 0), (40, "I", 0), (44, "I", 3), (48, "4s", b" RGB"), (52, "I", 700),
-    (56, "I", 2), (60, "I", 1), (64, "I", 7), (68, "I", 4), (72, "Q", 5 * MB16), (80, "I", MB16), (84, "Q", 4 * MB16),
-    (92, "I", MB16), (96, "I", 16384), (100, "I", 64), (104, "I", 240_000), (108, "I", 300), (112, "f", 0.5),
-    (116, "3f", (0.0, 0.0, 0.0)), (128, "3f", (0.0, 0.0, 0.0)), (140, "I", 0x12345678),
-]  # fmt: skip
+    (0, "4s", b".DTS"),
+    (4, "4B", (3, 0, 0, 0)),
+    (8, "8s", b"IMAGENET"),
+    (16, "I", 1),
+    (20, "I", 3),
+    (24, "I", 0),
+    (28, "I", 1000),
+    (32, "4s", b"NHWC"),
+    (36, "I", 0),
+    (40, "I", 0),
+    (44, "I", 3),
+    (48, "4s", b" RGB"),
+    (52, "I", 700),
+    (56, "I", 2),
+    (60, "I", 1),
+    (64, "I", 7),
+    (68, "I", 4),
+    (72, "Q", 5 * MB16),
+    (80, "I", MB16),
+    (84, "Q", 4 * MB16),
+    (92, "I", MB16),
+    (96, "I", 16384),
+    (100, "I", 64),
+    (104, "I", 240_000),
+    (108, "I", 300),
+    (112, "f", 0.5),
+    (116, "3f", (0.0, 0.0, 0.0)),
+    (128, "3f", (0.0, 0.0, 0.0)),
+    (140, "I", 0x12345678),
+]
 
 
 def test_header_fields_stand_at_the_offsets_of_the_spec() -> None:
@@ -69,13 +132,27 @@ def test_a_genuine_mnist_header_with_three_channels_in_its_sizes_is_accepted() -
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("dataset_type", "IMAGENOT"), ("compress_level", 4), ("num_classes", 1 << 25), ("tensor_layout", "NCHW"),
-        ("num_channels", 4), ("color_type", "BGR"), ("num_samples", 4 * 1364 + 1), ("num_volumes", 1),
-        ("volume_id", 2), ("total_blocks", 3), ("num_blocks", 5), ("total_bytes", 5 * MB16 + 1), ("header_bytes", 256),
-        ("block_bytes", 4), ("block_size", 1 << 20), ("block_header_size", 4095), ("block_header_size", 0),
-        ("block_header_size", MB16), ("pic_alignment", 1),
+        ("dataset_type", "IMAGENOT"),
+        ("compress_level", 4),
+        ("num_classes", 1 << 25),
+        ("tensor_layout", "NCHW"),
+        ("num_channels", 4),
+        ("color_type", "BGR"),
+        ("num_samples", 4 * 1364 + 1),
+        ("num_volumes", 1),
+        ("volume_id", 2),
+        ("total_blocks", 3),
+        ("num_blocks", 5),
+        ("total_bytes", 5 * MB16 + 1),
+        ("header_bytes", 256),
+        ("block_bytes", 4),
+        ("block_size", 1 << 20),
+        ("block_header_size", 4095),
+        ("block_header_size", 0),
+        ("block_header_size", MB16),
+        ("pic_alignment", 1),
     ],
-)  # fmt: skip
+)
 def test_a_header_that_lies_is_refused_with_its_field_and_offset(field: str, value: object) -> None:
     lying = dataclasses.replace(PICTURES, **{field: value})  # type: ignore[arg-type]
     with pytest.raises(FormatError) as caught:
@@ -136,12 +213,18 @@ def test_a_block_header_has_room_for_340_and_1364_pictures() -> None:
 @pytest.mark.parametrize(
     ("at", "value", "field", "offset"),
     [
-        (0, int.from_bytes(b"LV2B", "little"), "block magic", 0), (4, 3, "block_id", 4), (8, 1365, "num_pics", 8),
-        (12, 16383, "offsets[0]", 12), (16, 16385, "offsets[1]", 16), (20, 16500, "offsets[2]", 20),
-        (32, MB16, "sizes[2]", 32), (24, 65, "offsets[1]", 16), (40, 1000, "labels[1]", 40),
+        (0, int.from_bytes(b"LV2B", "little"), "block magic", 0),
+        (4, 3, "block_id", 4),
+        (8, 1365, "num_pics", 8),
+        (12, 16383, "offsets[0]", 12),
+        (16, 16385, "offsets[1]", 16),
+        (20, 16500, "offsets[2]", 20),
+        (32, MB16, "sizes[2]", 32),
+        (24, 65, "offsets[1]", 16),
+        (40, 1000, "labels[1]", 40),
         (20, 0xFFFFFFFF, "sizes[2]", 32),
     ],
-)  # fmt: skip
+)
 def test_a_block_header_that_lies_is_refused_at_its_place(at: int, value: int, field: str, offset: int) -> None:
     data = bytearray(a_block().to_bytes(16384))
     struct.pack_into("<I", data, at, value)

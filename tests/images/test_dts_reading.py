@@ -157,9 +157,11 @@ def test_a_wrong_volume_set_is_refused(
         level = int(str(override.get("compress_level", 0)))
         uuid = bytes(16) if name.startswith("the UUID") else bytes(range(16))
         builder = DtsBuilder(
-            BLOCKS[3:], level=level, sections={b"CLSS": None, b"UUID": uuid},
+            BLOCKS[3:],
+            level=level,
+            sections={b"CLSS": None, b"UUID": uuid},
             header={"num_volumes": 3, "total_blocks": 4, "volume_id": 2} | override,
-        )  # fmt: skip
+        )
         paths[2] = builder.write(tmp_path / "v2.dts")
     with pytest.raises(FormatError) as caught:
         tl.open(paths)

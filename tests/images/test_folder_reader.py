@@ -57,8 +57,10 @@ def test_labels_follow_the_folder_names_and_samples_the_file_names(tmp_path: Pat
         assert isinstance(ds, FolderReader)
         assert ds.class_names == ("a", "b", "c")
         assert [(bytes(s.data), s.label, s.id) for s in ds.samples(range(3))] == [
-            (b"b1", 1, 0), (b"b2", 1, 1), (b"a3", 0, 2),
-        ]  # fmt: skip
+            (b"b1", 1, 0),
+            (b"b2", 1, 1),
+            (b"a3", 0, 2),
+        ]
         assert ds.sizes.tolist() == [2, 2, 2]
         assert [ds.source(i) for i in range(3)] == ["b/sub/1.jpg", "b/2.JPEG", "a/3.png"]
         assert ds[-1].id == 2
@@ -82,9 +84,12 @@ def test_level_0_extracts_to_the_source_bytes_under_the_source_names(tmp_path: P
         result = extract(ds, tmp_path / "out")
     assert tree(tmp_path / "out") == source
     assert result.to_dict() == {
-        "path": str(tmp_path / "out"), "samples": 14, "bytes": sum(map(len, source.values())), "renamed": [],
+        "path": str(tmp_path / "out"),
+        "samples": 14,
+        "bytes": sum(map(len, source.values())),
+        "renamed": [],
         "renamed_classes": {},
-    }  # fmt: skip
+    }
     with tl.open(tmp_path / "out") as again:
         assert isinstance(again, FolderReader)
         assert again.class_names == ("ant", "bee", "cat")
@@ -118,8 +123,10 @@ def test_a_genuine_file_extracts_under_numbers(tmp_path: Path) -> None:
     with DtsReader(path) as ds:
         extract(ds, tmp_path / "out")
     assert tree(tmp_path / "out") == {
-        "0/00000000.JPEG": FLAT[0][0], "1/00000001.JPEG": FLAT[1][0], "2/00000002.png": png[0],
-    }  # fmt: skip
+        "0/00000000.JPEG": FLAT[0][0],
+        "1/00000001.JPEG": FLAT[1][0],
+        "2/00000002.png": png[0],
+    }
 
 
 def test_classes_without_pictures_keep_their_folders(tmp_path: Path) -> None:
@@ -129,9 +136,20 @@ def test_classes_without_pictures_keep_their_folders(tmp_path: Path) -> None:
 
 
 HOSTILE_PATHS = [
-    "../escaped.JPEG", "ant/../../escaped.JPEG", "/tmp/escaped.JPEG", "ant//x.JPEG", "ant/./x.JPEG", "ant/", "ant",
-    "", "ant\\..\\x.JPEG", "C:/x.JPEG", "ant/" + "x" * 300, "..", "ant/x\n.JPEG/..",
-]  # fmt: skip
+    "../escaped.JPEG",
+    "ant/../../escaped.JPEG",
+    "/tmp/escaped.JPEG",
+    "ant//x.JPEG",
+    "ant/./x.JPEG",
+    "ant/",
+    "ant",
+    "",
+    "ant\\..\\x.JPEG",
+    "C:/x.JPEG",
+    "ant/" + "x" * 300,
+    "..",
+    "ant/x\n.JPEG/..",
+]
 
 
 def test_no_path_in_a_file_leads_out_of_the_folder(tmp_path: Path) -> None:
@@ -166,12 +184,18 @@ def test_a_safe_path_stays_below(path: str) -> None:
 @pytest.mark.parametrize(
     ("names", "folders"),
     [
-        (("a", "b"), ["a", "b"]), (("a", ".."), ["a", "%2E%2E"]), (("a", "a"), ["a", "a%1"]),
-        (("a", "b/c"), ["a", "b%2Fc"]), (("", "b"), ["%", "b"]), (("a:b", "a%3Ab"), ["a%3Ab%0", "a%3Ab"]),
-        (("a:b", "a\\b", "c"), ["a%3Ab", "a%5Cb", "c"]), (("x" * 300, "b"), ["x" * 200 + "%0", "b"]),
-        (("trainload-classes.json", "b"), ["trainload-classes%2Ejson", "b"]), ((), ["0", "1"]),
+        (("a", "b"), ["a", "b"]),
+        (("a", ".."), ["a", "%2E%2E"]),
+        (("a", "a"), ["a", "a%1"]),
+        (("a", "b/c"), ["a", "b%2Fc"]),
+        (("", "b"), ["%", "b"]),
+        (("a:b", "a%3Ab"), ["a%3Ab%0", "a%3Ab"]),
+        (("a:b", "a\\b", "c"), ["a%3Ab", "a%5Cb", "c"]),
+        (("x" * 300, "b"), ["x" * 200 + "%0", "b"]),
+        (("trainload-classes.json", "b"), ["trainload-classes%2Ejson", "b"]),
+        ((), ["0", "1"]),
     ],
-)  # fmt: skip
+)
 def test_an_unsafe_class_name_renames_only_itself(names: tuple[str, ...], folders: list[str]) -> None:
     assert class_folders(names, 2) == folders
     assert class_folders((), 1000)[7] == "007"
@@ -202,8 +226,10 @@ def test_a_carried_path_below_another_class_does_not_change_the_label(tmp_path: 
     with DtsReader(DtsBuilder([odd]).write(tmp_path / "a.dts")) as ds:
         assert extract(ds, tmp_path / "out").renamed == [0, 1]
     assert tree(tmp_path / "out") == {
-        "ant/00000000.JPEG": b"first", "bee/00000001.JPEG": b"second", "cat/y.JPEG": b"third",
-    }  # fmt: skip
+        "ant/00000000.JPEG": b"first",
+        "bee/00000001.JPEG": b"second",
+        "cat/y.JPEG": b"third",
+    }
 
 
 def test_extract_refuses_a_folder_with_something_in_it_and_a_damaged_block(tmp_path: Path) -> None:
@@ -271,11 +297,17 @@ def test_pack_verbs_of_arrays_print_json(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "code"),
     [
-        (["info", "{good}"], 0), (["verify", "{good}"], 0), (["verify", "{bad}"], 1), (["info", "{bad}"], 1),
-        (["extract", "{good}", "{folder}"], 2), (["info", "{folder}/none*"], 2), (["verify", "{folder}"], 2),
-        (["info", "{folder}/absent"], 3), (["verify", "{folder}/absent"], 3),
+        (["info", "{good}"], 0),
+        (["verify", "{good}"], 0),
+        (["verify", "{bad}"], 1),
+        (["info", "{bad}"], 1),
+        (["extract", "{good}", "{folder}"], 2),
+        (["info", "{folder}/none*"], 2),
+        (["verify", "{folder}"], 2),
+        (["info", "{folder}/absent"], 3),
+        (["verify", "{folder}/absent"], 3),
     ],
-)  # fmt: skip
+)
 def test_exit_codes_are_0_good_1_bad_data_2_usage_3_system(
     args: list[str], code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,10 +26,15 @@ OPS = [tl.RandomResizedCrop(16), tl.RandomHorizontalFlip()]
 WEIGHTS = np.where(np.arange(COUNT) < 4, 1.0, 0.02)
 REPEATED = [3, 9, 3, 3, 20, 9, 0, 3, 29, 20, 3, 9, 1]
 CHOICES = pytest.mark.parametrize(
-    "choice", [{"weights": WEIGHTS}, {"indices": REPEATED, "shuffle": "full"}, {"indices": REPEATED, "shuffle": "none"},
-               {"indices": REPEATED, "shuffle": "group"}],
+    "choice",
+    [
+        {"weights": WEIGHTS},
+        {"indices": REPEATED, "shuffle": "full"},
+        {"indices": REPEATED, "shuffle": "none"},
+        {"indices": REPEATED, "shuffle": "group"},
+    ],
     ids=["weights", "indices full", "indices none", "indices group"],
-)  # fmt: skip
+)
 
 
 @pytest.fixture(scope="module")

@@ -131,8 +131,17 @@ def test_magnitudes_are_those_of_torchvision() -> None:
     assert _core.augmentation_magnitude("Rotate", 9, 31, 1, 1) == pytest.approx(9.0)
     assert _core.augmentation_magnitude("Solarize", 9, 31, 1, 1) == pytest.approx(0.7)
     assert [_core.augmentation_magnitude("Posterize", bin_, 10, 1, 1) for bin_ in range(10)] == [
-        8, 8, 7, 7, 6, 6, 5, 5, 4, 4,
-    ]  # fmt: skip
+        8,
+        8,
+        7,
+        7,
+        6,
+        6,
+        5,
+        5,
+        4,
+        4,
+    ]
     for name in ("Identity", "AutoContrast", "Equalize", "Invert"):
         assert _core.augmentation_magnitude(name, 9, 10, 224, 224) == 0.0
 
@@ -143,9 +152,13 @@ def test_magnitudes_are_those_of_torch_linspace_to_the_last_bit(bins: int) -> No
     if torch.backends.cpu.get_cpu_capability() == "DEFAULT":
         pytest.skip("without fused multiply-add torch's last bit is another")
     ranges = {
-        "ShearX": (0.0, 0.3), "TranslateX": (0.0, 150.0 / 331.0 * 331), "TranslateY": (0.0, 150.0 / 331.0 * 97),
-        "Rotate": (0.0, 30.0), "Color": (0.0, 0.9), "Solarize": (1.0, 0.0),
-    }  # fmt: skip
+        "ShearX": (0.0, 0.3),
+        "TranslateX": (0.0, 150.0 / 331.0 * 331),
+        "TranslateY": (0.0, 150.0 / 331.0 * 97),
+        "Rotate": (0.0, 30.0),
+        "Color": (0.0, 0.9),
+        "Solarize": (1.0, 0.0),
+    }
     for name, (first, last) in ranges.items():
         found = [_core.augmentation_magnitude(name, bin_, bins, 331, 97) for bin_ in range(bins)]
         assert found == torch.linspace(first, last, bins).tolist(), name
@@ -155,9 +168,38 @@ def test_thresholds_and_shifts_at_a_whole_number_fall_as_in_torchvision() -> Non
     """By torch.linspace (2.13, AVX2) for RandAugment's 31 bins: the least gray level that Solarize turns; pixels."""
     thresholds = [math.ceil(255.0 * _core.augmentation_magnitude("Solarize", bin_, 31, 1, 1)) for bin_ in range(31)]
     assert thresholds == [
-        255, 247, 239, 230, 222, 213, 205, 196, 188, 179, 170, 162, 153, 145, 136, 128, 120, 111, 103, 94, 86, 77, 69,
-        60, 52, 43, 35, 26, 18, 9, 0,
-    ]  # fmt: skip
+        255,
+        247,
+        239,
+        230,
+        222,
+        213,
+        205,
+        196,
+        188,
+        179,
+        170,
+        162,
+        153,
+        145,
+        136,
+        128,
+        120,
+        111,
+        103,
+        94,
+        86,
+        77,
+        69,
+        60,
+        52,
+        43,
+        35,
+        26,
+        18,
+        9,
+        0,
+    ]
     shifts = [int(_core.augmentation_magnitude("TranslateX", bin_, 31, 331, 331)) for bin_ in range(31)]
     assert shifts == list(range(0, 151, 5))
 

@@ -20,9 +20,13 @@ from trainload.images.packing.levels import LevelOptions, sample_from_source
 OPS = [tl.RandomResizedCrop(24), tl.RandomHorizontalFlip(), tl.ColorJitter(0.4, 0.4, 0.4, 0.1)]
 SIDE = 40  # the pictures are square, so that a turned one meets the same crops
 KINDS = {
-    "JPEG": {"quality": 95}, "PNG": {}, "WEBP": {"lossless": True}, "TIFF": {},
-    "CMYK": {"quality": 95}, "progressive": {"progressive": True, "quality": 95},
-}  # fmt: skip
+    "JPEG": {"quality": 95},
+    "PNG": {},
+    "WEBP": {"lossless": True},
+    "TIFF": {},
+    "CMYK": {"quality": 95},
+    "progressive": {"progressive": True, "quality": 95},
+}
 
 
 def oriented(value: int, kind: str = "JPEG", size: tuple[int, int] = (SIDE, SIDE)) -> bytes:

@@ -106,12 +106,16 @@ def test_a_packed_set_passes_verify(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("switches", "message"),
     [
-        ({"level": 4}, "levels 0 to 3"), ({"level": 0, "exif": "apply"}, "keeps the source bytes"),
-        ({"min_blocks": 6}, "reference arrangement"), ({"level": 0, "reference": True, "min_blocks": 0}, "reference"),
-        ({"reference": True, "volumes": 2}, "one volume"), ({"volumes": 0}, "volumes"),
-        ({"volumes": 13}, "cannot fill"), ({"jobs": 0}, "at least one"),
+        ({"level": 4}, "levels 0 to 3"),
+        ({"level": 0, "exif": "apply"}, "keeps the source bytes"),
+        ({"min_blocks": 6}, "reference arrangement"),
+        ({"level": 0, "reference": True, "min_blocks": 0}, "reference"),
+        ({"reference": True, "volumes": 2}, "one volume"),
+        ({"volumes": 0}, "volumes"),
+        ({"volumes": 13}, "cannot fill"),
+        ({"jobs": 0}, "at least one"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_done_is_said(switches: dict[str, object], message: str, tmp_path: Path) -> None:
     source = class_folders(tmp_path / "src")
     with pytest.raises(tl.UsageError, match=message):
@@ -145,11 +149,15 @@ def test_paths_that_find_no_room_are_left_out_and_that_is_said(tmp_path: Path, m
 @pytest.mark.parametrize(
     ("sizes", "least", "expected"),
     [
-        ([], 4096, 4096), ([110_000] * 1000, 4096, 4096), ([110_000] * 1000, 16384, 16384),
-        ([20_000] * 9000, 4096, 16384), ([64] * 340, 4096, 4096), ([64] * 341, 4096, 8192),
+        ([], 4096, 4096),
+        ([110_000] * 1000, 4096, 4096),
+        ([110_000] * 1000, 16384, 16384),
+        ([20_000] * 9000, 4096, 16384),
+        ([64] * 340, 4096, 4096),
+        ([64] * 341, 4096, 8192),
         ([64] * 10**6, 4096, MAX_BLOCK_HEADER_SIZE),
     ],
-)  # fmt: skip
+)
 def test_the_block_header_grows_in_steps_as_the_set_needs(sizes: list[int], least: int, expected: int) -> None:
     assert block_header_size_for(sizes, least) == expected
 

@@ -180,14 +180,25 @@ def fail_after(calls: int, real: Callable[..., int], code: int) -> Callable[...,
 @pytest.mark.parametrize(
     ("function", "calls", "code"),
     [
-        ("pwrite", 0, errno.ENOSPC), ("pwrite", 3, errno.ENOSPC), ("pwrite", 7, errno.EIO), ("fsync", 0, errno.EIO),
-        ("fsync", 1, errno.EIO), ("ftruncate", 0, errno.ENOSPC), ("ftruncate", 1, errno.EIO),
+        ("pwrite", 0, errno.ENOSPC),
+        ("pwrite", 3, errno.ENOSPC),
+        ("pwrite", 7, errno.EIO),
+        ("fsync", 0, errno.EIO),
+        ("fsync", 1, errno.EIO),
+        ("ftruncate", 0, errno.ENOSPC),
+        ("ftruncate", 1, errno.EIO),
     ],
-)  # fmt: skip
+)
 def test_a_failing_disk_leaves_the_old_file_and_resume_makes_the_new_one(
-    level: int, function: str, calls: int, code: int, source: Path, tmp_path: Path, small_blocks: None,
+    level: int,
+    function: str,
+    calls: int,
+    code: int,
+    source: Path,
+    tmp_path: Path,
+    small_blocks: None,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     tl.pack_images(source, tmp_path / "whole.dts", level=level, jobs=1, on_error="skip")
     out = tmp_path / "set.dts"
     out.write_bytes(b"old")

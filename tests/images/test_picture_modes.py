@@ -46,9 +46,16 @@ def tiff(values: NDArray[np.uint16], bits: int, order: str = "<") -> bytes:
     else:
         data = values.astype(order + "u2").tobytes()
     rows = [
-        (256, 3, width), (257, 3, height), (258, 3, bits), (259, 3, 1), (262, 3, 1), (273, 4, 8 + 2 + 12 * 9 + 4),
-        (277, 3, 1), (278, 3, height), (279, 4, len(data)),
-    ]  # fmt: skip
+        (256, 3, width),
+        (257, 3, height),
+        (258, 3, bits),
+        (259, 3, 1),
+        (262, 3, 1),
+        (273, 4, 8 + 2 + 12 * 9 + 4),
+        (277, 3, 1),
+        (278, 3, height),
+        (279, 4, len(data)),
+    ]
     head = {"<": b"II*\0", ">": b"MM\0*"}[order] + struct.pack(order + "IH", 8, len(rows))
     for tag, kind, value in rows:
         head += struct.pack(order + ("HHIHH" if kind == 3 else "HHII"), tag, kind, 1, value, *([0] * (kind == 3)))

@@ -49,11 +49,18 @@ def members(path: Path, *infos: tuple[str, bytes, str]) -> Path:
 def test_links_out_of_a_tar_are_counted_and_never_followed(tmp_path: Path) -> None:
     link, hard = tarfile.SYMTYPE, tarfile.LNKTYPE
     path = members(
-        tmp_path / "a.tar", ("ant/1.jpg", link, "/etc/passwd"), ("ant/2.jpg", link, "../../etc/passwd"),
-        ("ant/3.jpg", hard, "../x"), ("ant/4.jpg", link, "x" * 5000), ("ant/5.jpg", hard, "ant/none.jpg"),
-        ("ant/6.jpg", tarfile.FIFOTYPE, ""), ("ant/7.jpg", hard, "ant/8.jpg"), ("ant/8.jpg", hard, "ant/real.jpg"),
-        ("ant/9", link, "."), ("ant/real.jpg", tarfile.CHRTYPE, ""),
-    )  # fmt: skip
+        tmp_path / "a.tar",
+        ("ant/1.jpg", link, "/etc/passwd"),
+        ("ant/2.jpg", link, "../../etc/passwd"),
+        ("ant/3.jpg", hard, "../x"),
+        ("ant/4.jpg", link, "x" * 5000),
+        ("ant/5.jpg", hard, "ant/none.jpg"),
+        ("ant/6.jpg", tarfile.FIFOTYPE, ""),
+        ("ant/7.jpg", hard, "ant/8.jpg"),
+        ("ant/8.jpg", hard, "ant/real.jpg"),
+        ("ant/9", link, "."),
+        ("ant/real.jpg", tarfile.CHRTYPE, ""),
+    )
     table = open_source(path)[""]
     assert [name for name, _, _ in contents(table)] == ["ant/7.jpg", "ant/8.jpg", "ant/real.jpg"]
     assert counts(table) == {reasons.OUTSIDE: 3, reasons.DANGLING: 2, reasons.LOOP: 1, reasons.SPECIAL: 2}

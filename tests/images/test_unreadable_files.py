@@ -139,9 +139,12 @@ def test_more_replacements_than_the_limit_are_an_error_at_the_same_batch_always(
     seen = []
     with (
         pytest.warns(RuntimeWarning, match=r"at most 2 in an epoch \(replace_limit\)"),
-        pytest.raises(tl.SampleError, match=r"4 pictures of this epoch had to be replaced, more than replace_limit = 2"
-                      r".*give a higher.*sample 9: .*00009.*sample 13: .*sample 14: .*00014\.JPEG") as caught,
-    ):  # fmt: skip
+        pytest.raises(
+            tl.SampleError,
+            match=r"4 pictures of this epoch had to be replaced, more than replace_limit = 2"
+            r".*give a higher.*sample 9: .*00009.*sample 13: .*sample 14: .*00014\.JPEG",
+        ) as caught,
+    ):
         for batch in loader:
             seen += batch[2].tolist()
     assert seen == [0, 2, 2, 3, 4, 5, 6, 7, 8, 10, 10, 11]
@@ -330,6 +333,13 @@ def test_resume_with_skip_goes_on_behind_a_damaged_picture(tmp_path: Path, monke
     with pytest.raises(tl.SampleError, match="no picture that Pillow reads"):
         tl.pack_images(root, out, level=0, jobs=1)
     resumed: list[int] = []
-    summary = tl.pack_images(root, out, level=0, jobs=1, on_error="skip", resume=True,
-                             progress=lambda progress: resumed.append(progress.resumed))  # fmt: skip
+    summary = tl.pack_images(
+        root,
+        out,
+        level=0,
+        jobs=1,
+        on_error="skip",
+        resume=True,
+        progress=lambda progress: resumed.append(progress.resumed),
+    )
     assert resumed[-1] > 0 and (summary.pictures, summary.refused) == (11, 1)

@@ -108,9 +108,18 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 def test_the_command_prints_writes_and_gates(run, drive_path, tmp_path):
     using = ["--using", "camera=nearest:20ms", "--using", "imu=interpolate"]
     good = run(
-        drive_path, "--to", "lidar", *using, "--fail-over", "20ms", "--json",
-        "--png", tmp_path / "r.png", "--html", tmp_path / "r.html",
-    )  # fmt: skip
+        drive_path,
+        "--to",
+        "lidar",
+        *using,
+        "--fail-over",
+        "20ms",
+        "--json",
+        "--png",
+        tmp_path / "r.png",
+        "--html",
+        tmp_path / "r.html",
+    )
     assert good.returncode == 0, good.stderr
     facts = json.loads(good.stdout)
     assert facts["streams"][0]["name"] == "camera"

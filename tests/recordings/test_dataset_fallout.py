@@ -80,8 +80,9 @@ def test_windows_and_aligned_times_name_the_stream_too(tmp_path: Path) -> None:
 
 @given(
     st.lists(st.lists(st.integers(0, 60), max_size=6).map(sorted), min_size=1, max_size=3),
-    st.integers(1, 12), st.integers(1, 9),
-)  # fmt: skip
+    st.integers(1, 12),
+    st.integers(1, 9),
+)
 @settings(deadline=None)
 def test_what_falls_out_is_what_the_slow_count_says(streams: list[list[int]], duration: int, stride: int) -> None:
     fallout, starts = _span_fallout({str(n): np.array(t, np.int64) for n, t in enumerate(streams)}, duration, stride)
@@ -112,12 +113,27 @@ def clip(n: int, *frames: np.ndarray | None) -> Clip:
 def test_lengths_are_there_whatever_the_data(vary: str) -> None:
     two, three = np.ones((2, 4), np.float32), np.ones((3, 4), np.float32)
     for clips, expected in (
-        ([clip(0, two, two)], [[2, 2]]), ([clip(0, two), clip(1, two)], [[2], [2]]),
-        ([clip(0, two, three)], [[2, 3]]), ([clip(0, None)], [[0]]), ([clip(0, two, None), clip(1)], [[2, 0], [0, 0]]),
-        ([clip(0, two), clip(1, np.ones((5, 9), np.float32))], [[2], [5]]), ([clip(0, np.float32(1)[()])], [[1]]),
-    ):  # fmt: skip
-        clips = [Clip(c.id, 0, 0, 0, 0, {"s": [None if v is None else np.asarray(v) for v in c.values["s"]]}, c.times,
-                      c.residuals) for c in clips]  # fmt: skip
+        ([clip(0, two, two)], [[2, 2]]),
+        ([clip(0, two), clip(1, two)], [[2], [2]]),
+        ([clip(0, two, three)], [[2, 3]]),
+        ([clip(0, None)], [[0]]),
+        ([clip(0, two, None), clip(1)], [[2, 0], [0, 0]]),
+        ([clip(0, two), clip(1, np.ones((5, 9), np.float32))], [[2], [5]]),
+        ([clip(0, np.float32(1)[()])], [[1]]),
+    ):
+        clips = [
+            Clip(
+                c.id,
+                0,
+                0,
+                0,
+                0,
+                {"s": [None if v is None else np.asarray(v) for v in c.values["s"]]},
+                c.times,
+                c.residuals,
+            )
+            for c in clips
+        ]
         assert collate(clips, vary=vary).lengths["s"].tolist() == expected
 
 
@@ -169,10 +185,14 @@ def test_times_are_whole_nanoseconds_or_written_with_a_unit(tmp_path: Path) -> N
     assert [f.timestamp_ns for f in drive.read_range("s", "1s", "1.2s")] == [START + 10 * STEP, START + 11 * STEP]
     assert len(list(drive.frames(start_ns="1s", end_ns=START + 2 * S))) == 10
     for call in (
-        lambda: drive.read_range("s", 0, 2.5), lambda: list(drive.frames(start_ns=1.5)),
-        lambda: list(drive.windows.between(0.5, None)), lambda: tl.Nearest(max=0.02), lambda: tl.Interpolate(0.5),
-        lambda: tl.SequenceDataset(drive, duration=2.0, step=1), lambda: tl.align(drive, every=0.1),
-    ):  # fmt: skip
+        lambda: drive.read_range("s", 0, 2.5),
+        lambda: list(drive.frames(start_ns=1.5)),
+        lambda: list(drive.windows.between(0.5, None)),
+        lambda: tl.Nearest(max=0.02),
+        lambda: tl.Interpolate(0.5),
+        lambda: tl.SequenceDataset(drive, duration=2.0, step=1),
+        lambda: tl.align(drive, every=0.1),
+    ):
         with pytest.raises(tl.UsageError, match="nanoseconds"):
             call()
     assert len(tl.SequenceDataset(drive, duration=np.int64(2 * S), step=np.int64(S), streams=["s"])) == 9

@@ -90,9 +90,13 @@ def test_what_an_import_keeps_beside_the_sensors_is_read_where_it_is_asked_for(t
 def test_a_sequence_takes_the_nearest_frame_of_every_step(drive: Path) -> None:
     reader = tl.open(drive)
     dataset = tl.SequenceDataset(
-        drive, duration="1s", step="200ms", stride="500ms", frames_per_stream={"imu": 100},
+        drive,
+        duration="1s",
+        step="200ms",
+        stride="500ms",
+        frames_per_stream={"imu": 100},
         streams=["lidar/top", "camera", "imu"],
-    )  # fmt: skip
+    )
     assert len(dataset) == 6
     for i in range(len(dataset)):
         clip = dataset[i]
@@ -199,8 +203,9 @@ def test_what_varies_is_padded_or_listed_and_masked() -> None:
 
 def test_frames_of_other_numbers_are_listed_not_cast() -> None:
     rows = [np.full((2, 2), 7, np.uint8)], [np.full((2, 2), 700, np.uint16)]
-    clips = [Clip(n, 0, n, 0, 0, {"s": list(row)}, {"s": np.array([0])}, {"s": np.array([0])})
-             for n, row in enumerate(rows)]  # fmt: skip
+    clips = [
+        Clip(n, 0, n, 0, 0, {"s": list(row)}, {"s": np.array([0])}, {"s": np.array([0])}) for n, row in enumerate(rows)
+    ]
     assert [row[0].max() for row in collate(clips).values["s"]] == [7, 700]
 
 
@@ -249,8 +254,10 @@ def test_datasets_pickle_without_an_open_file(drive: Path) -> None:
 def test_samples_say_where_host_and_hardware_clocks_meet(drive: Path) -> None:
     mixed, alone = ["lidar/top", "camera"], ["lidar/top", "odometry"]  # the camera's clock is the host's
     reader = tl.open(drive)
-    pairs = {name: tl.align(reader, to="lidar/top", using={name: tl.Nearest()}, allow_host=True)
-             for name in (mixed[1], alone[1])}  # fmt: skip
+    pairs = {
+        name: tl.align(reader, to="lidar/top", using={name: tl.Nearest()}, allow_host=True)
+        for name in (mixed[1], alone[1])
+    }
     for streams, expected in ((mixed, True), (alone, False)):
         datasets = (
             tl.WindowDataset(drive, streams=streams),

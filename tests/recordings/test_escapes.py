@@ -46,12 +46,18 @@ def test_json_has_numbers_that_a_float_holds(text):
 @pytest.mark.parametrize(
     "change",
     [
-        {"dtype": "<f4"}, {"dtype": None}, {"dtype": [["x", "<f4"]]}, {"dtype": [["timestamp_ns", "<u8"]]},
-        {"dtype": [["timestamp_ns", "<i8"], ["x", "<f4"]]}, {"dtype": [["timestamp_ns", "<u8", [2]], ["x", "<f4"]]},
-        {"dtype": [["x", "<f4"], ["timestamp_ns", "<u8"]]}, {"rate_hz": float("nan")}, {"rate_hz": 10**400},
+        {"dtype": "<f4"},
+        {"dtype": None},
+        {"dtype": [["x", "<f4"]]},
+        {"dtype": [["timestamp_ns", "<u8"]]},
+        {"dtype": [["timestamp_ns", "<i8"], ["x", "<f4"]]},
+        {"dtype": [["timestamp_ns", "<u8", [2]], ["x", "<f4"]]},
+        {"dtype": [["x", "<f4"], ["timestamp_ns", "<u8"]]},
+        {"rate_hz": float("nan")},
+        {"rate_hz": 10**400},
         {"calibration": {"K": [float("inf")]}},
     ],
-)  # fmt: skip
+)
 def test_a_stream_table_that_tools_could_not_write_again_is_refused(change):
     good = json.loads(streams_to_bytes([PACKED]))
     assert streams_from_bytes(json.dumps(good).encode()) == [PACKED]
@@ -124,17 +130,31 @@ ROW = "insert into messages values({}, 1, {}, x'00010000')"
 @pytest.mark.parametrize(
     ("statements", "frames"),
     [
-        (("create table topics(id integer primary key, name text)", "insert into topics values(1, '/a')",
-          TABLE.format("integer primary key"), ROW.format(1, 5)), 1),
+        (
+            (
+                "create table topics(id integer primary key, name text)",
+                "insert into topics values(1, '/a')",
+                TABLE.format("integer primary key"),
+                ROW.format(1, 5),
+            ),
+            1,
+        ),
         ((TOPICS, ONE, TABLE.format("integer primary key"), ROW.format((1 << 63) - 1, 5), ROW.format(1, 5)), 2),
         ((TOPICS, ONE, TABLE.format("text"), ROW.format("'abc'", 5), ROW.format(1, 5)), 0),
         ((TOPICS, ONE, TABLE.format("blob"), ROW.format("x'00'", 5), ROW.format("1.5", 5), ROW.format("null", 5)), 0),
         ((TOPICS, ONE, TABLE.format("integer primary key"), ROW.format(1, "'soon'"), ROW.format(2, 5)), 1),
         ((TOPICS, ONE, "create table messages(id integer primary key)", "insert into messages values(1)"), 0),
-        ((TOPICS, "insert into topics values(1, x'ff', null, 5)", TABLE.format("integer primary key"),
-          ROW.format(1, 5)), 1),
+        (
+            (
+                TOPICS,
+                "insert into topics values(1, x'ff', null, 5)",
+                TABLE.format("integer primary key"),
+                ROW.format(1, 5),
+            ),
+            1,
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_database_of_other_columns_and_types_gives_what_is_sound(tmp_path, statements, frames):
     source = open_source("rosbag2", bag(tmp_path / "b.db3", *statements))
     assert import_recording(source, tmp_path / "a.hfr").summary.frames - (frames > 0) == frames  # with the envelopes
@@ -273,10 +293,18 @@ def test_any_change_of_a_table_of_nuscenes_gives_a_recording_or_an_error_of_ours
 
 @pytest.mark.parametrize(
     ("table", "key", "value"),
-    [("sensor", "token", {}), ("category", "token", []), ("attribute", "token", {}), ("scene", "name", 0.5),
-     ("sample_data", "width", [1]), ("sample_data", "height", 1 << 70), ("sample_annotation", "attribute_tokens", 0.5),
-     ("sample_annotation", "num_lidar_pts", {}), ("sample", "timestamp", 1 << 70)],
-)  # fmt: skip
+    [
+        ("sensor", "token", {}),
+        ("category", "token", []),
+        ("attribute", "token", {}),
+        ("scene", "name", 0.5),
+        ("sample_data", "width", [1]),
+        ("sample_data", "height", 1 << 70),
+        ("sample_annotation", "attribute_tokens", 0.5),
+        ("sample_annotation", "num_lidar_pts", {}),
+        ("sample", "timestamp", 1 << 70),
+    ],
+)
 def test_a_row_of_nuscenes_of_other_types_is_counted(tmp_path, table, key, value):
     nuscenes_data.write_nuscenes(tmp_path / "in")
     path = tmp_path / f"in/v1.0-mini/{table}.json"

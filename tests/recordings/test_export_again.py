@@ -32,9 +32,14 @@ def recorded(path):
         for k in range(12):
             t = T0 + k * 33_000_000
             rec.write(
-                cam, t, bytes((255, 216, k)), receive_ns=(0, t, t + 5)[k % 3], duration_ns=k % 4, key_frame=k % 5 == 0,
+                cam,
+                t,
+                bytes((255, 216, k)),
+                receive_ns=(0, t, t + 5)[k % 3],
+                duration_ns=k % 4,
+                key_frame=k % 5 == 0,
                 stream_index=2 * k,
-            )  # fmt: skip
+            )
             rec.write(lidar, t + 1, np.full((3, 4), k, "<f4"), receive_ns=t + 9)
             rec.write(speed, t + 7, np.float32(k))
             for j in range(3):
@@ -44,10 +49,19 @@ def recorded(path):
 def contents(path):
     with tl.open(path) as drive:
         streams = {
-            name: (i.kind, i.encoding, i.dtype, i.shape, i.rate_hz, i.clock, i.frame_duration_ns, i.packed,
-                   dict(i.calibration))
+            name: (
+                i.kind,
+                i.encoding,
+                i.dtype,
+                i.shape,
+                i.rate_hz,
+                i.clock,
+                i.frame_duration_ns,
+                i.packed,
+                dict(i.calibration),
+            )
             for name, i in drive.streams.items()
-        }  # fmt: skip
+        }
         frames = [
             (f.stream, f.stream_index, f.timestamp_ns, f.key, f.hardware_time, bytes(f.data)) for f in drive.frames()
         ]

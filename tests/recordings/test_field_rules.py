@@ -129,8 +129,10 @@ def test_angles_that_count_turns_on_are_left_in_their_count() -> None:
     rig = tl.ArrayStreams()
     rig.add("to", [5, 15])
     rig.add("wheel", [0, 10, 20], values=np.array([3.0, 6.5, 9.6]), fields={"value": "angle"})
-    assert np.allclose(tl.align(rig, to="to", using={"wheel": tl.Interpolate(max_gap="1s")}).values("wheel"),
-                       [3 + (3.5 - 2 * np.pi) / 2, 8.05])  # fmt: skip
+    assert np.allclose(
+        tl.align(rig, to="to", using={"wheel": tl.Interpolate(max_gap="1s")}).values("wheel"),
+        [3 + (3.5 - 2 * np.pi) / 2, 8.05],
+    )
 
 
 def test_a_recorder_declares_and_a_caller_overrides(tmp_path: Path) -> None:
@@ -154,10 +156,15 @@ def test_a_recorder_declares_and_a_caller_overrides(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("fields", "says"),
-    [({"no": "angle"}, "no field 'no'"),
-     ({"x": "slope"}, "not slope"), ({("x", "y"): "quaternion_xyzw"}, "four fields"),
-     ({"t": "angle"}, "needs numbers"), ({"x": ("linear", "linear")}, "2 rules"), ({"x": "quaternion_xyzw"}, "four")],
-)  # fmt: skip
+    [
+        ({"no": "angle"}, "no field 'no'"),
+        ({"x": "slope"}, "not slope"),
+        ({("x", "y"): "quaternion_xyzw"}, "four fields"),
+        ({"t": "angle"}, "needs numbers"),
+        ({"x": ("linear", "linear")}, "2 rules"),
+        ({"x": "quaternion_xyzw"}, "four"),
+    ],
+)
 def test_a_declaration_that_does_not_fit_is_refused(tmp_path: Path, fields: dict, says: str) -> None:
     with HyperframeWriter(tmp_path / "a.hfr") as writer, pytest.raises(tl.UsageError, match=f"'s'.*{says}"):
         writer.add_stream("s", dtype=[("x", "<f8"), ("y", "<f8"), ("t", "|S3")], fields=fields)

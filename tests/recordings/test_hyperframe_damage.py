@@ -67,7 +67,7 @@ CASES: list[tuple[str, Callable[[bytearray], None], str]] = [
     ("an unsorted index", lambda data: _index_number(data, 0, 8, "<Q", 1 << 40), "sorted"),
     ("a time of 64 bits", lambda data: _index_number(data, _last_row(data), 8, "<Q", 1 << 63), "timestamp"),
     ("a frame behind the file", lambda data: _index_number(data, 3, 16, "<Q", 1 << 40), "inside the file"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("damage", "match"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])

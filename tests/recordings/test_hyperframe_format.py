@@ -45,9 +45,18 @@ FILE_ID = bytes(range(16))
 
 def make_header(**changes: Any) -> hfrm.HyperframeHeader:
     header = hfrm.HyperframeHeader(
-        flags=FINISHED, time_window_start_ns=5, time_window_end_ns=900, frame_count=2, stream_count=1,
-        index_offset=1024, index_size=64, window_ns=100, sections_offset=1088, sections_size=10, file_id=FILE_ID,
-    )  # fmt: skip
+        flags=FINISHED,
+        time_window_start_ns=5,
+        time_window_end_ns=900,
+        frame_count=2,
+        stream_count=1,
+        index_offset=1024,
+        index_size=64,
+        window_ns=100,
+        sections_offset=1088,
+        sections_size=10,
+        file_id=FILE_ID,
+    )
     return replace(header, **changes)
 
 
@@ -264,16 +273,28 @@ def test_a_packed_sample_starts_with_its_time() -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        b"", b"{}", b"[1]", b'[{"id": 1}]', b'[{"id": -1, "name": "a"}]', b'[{"id": true, "name": "a"}]',
-        b'[{"id": 1, "name": "a"}, {"id": 1, "name": "b"}]', b'[{"id": 1, "name": "a"}, {"id": 2, "name": "a"}]',
-        b'[{"id": 1, "name": "a", "dtype": "O"}]', b'[{"id": 1, "name": "a", "dtype": ">f4"}]',
+        b"",
+        b"{}",
+        b"[1]",
+        b'[{"id": 1}]',
+        b'[{"id": -1, "name": "a"}]',
+        b'[{"id": true, "name": "a"}]',
+        b'[{"id": 1, "name": "a"}, {"id": 1, "name": "b"}]',
+        b'[{"id": 1, "name": "a"}, {"id": 2, "name": "a"}]',
+        b'[{"id": 1, "name": "a", "dtype": "O"}]',
+        b'[{"id": 1, "name": "a", "dtype": ">f4"}]',
         b'[{"id": 1, "name": "a", "dtype": [["x", "<f4", [4000, 4000, 4000]]]}]',
-        b'[{"id": 1, "name": "a", "dtype": [["x", [["y", "<f4"]]]]}]', b'[{"id": 1, "name": "a", "dtype": "S99999"}]',
+        b'[{"id": 1, "name": "a", "dtype": [["x", [["y", "<f4"]]]]}]',
+        b'[{"id": 1, "name": "a", "dtype": "S99999"}]',
         b'[{"id": 1, "name": "a", "dtype": [["x", "<f4"], ["x", "<f4"]]}]',
-        b'[{"id": 1, "name": "a", "shape": [-1, -1]}]', b'[{"id": 1, "name": "a", "clock": "sun"}]',
-        b'[{"id": 1, "name": "a", "rate_hz": "fast"}]', b"[" * 100_000, b"\xff\xfe", b'[{"id": 1e999, "name": "a"}]',
+        b'[{"id": 1, "name": "a", "shape": [-1, -1]}]',
+        b'[{"id": 1, "name": "a", "clock": "sun"}]',
+        b'[{"id": 1, "name": "a", "rate_hz": "fast"}]',
+        b"[" * 100_000,
+        b"\xff\xfe",
+        b'[{"id": 1e999, "name": "a"}]',
     ],
-)  # fmt: skip
+)
 def test_a_broken_stream_table_is_a_format_error(body: bytes) -> None:
     with pytest.raises(FormatError):
         streams_from_bytes(body)

@@ -122,9 +122,10 @@ def test_any_recording_reads_the_same_with_any_number_of_helpers(
         assert read(helped) == read(alone)
     assert sorted(by_frames(alone)) == sorted(
         (name, frame.timestamp_ns, bytes(frame.data))
-        for name in alone.streams for position in range(alone.count(name))
+        for name in alone.streams
+        for position in range(alone.count(name))
         for frame in [alone.read_at_index(name, position)]
-    )  # fmt: skip
+    )
 
 
 def test_a_damaged_frame_is_an_error_at_its_place(drive: Path, tmp_path: Path) -> None:

@@ -72,9 +72,12 @@ def test_every_flipped_bit_that_is_not_fill_is_found_in_its_place(good: Written,
     rng = np.random.default_rng(1)
     places = [
         *((f"frame {n}", int(rng.integers(*frames[n]))) for n in range(0, len(frames), 9)),
-        ("header", 41), ("header", 300), ("index", header.index_offset + 77),
-        ("section", header.sections_offset + 30), ("record", 600),
-    ]  # fmt: skip
+        ("header", 41),
+        ("header", 300),
+        ("index", header.index_offset + 77),
+        ("section", header.sections_offset + 30),
+        ("record", 600),
+    ]
     for what, place in places:
         damaged = bytearray(data)
         damaged[place] ^= 0x40
@@ -97,8 +100,9 @@ def test_verify_goes_on_with_the_window_records_where_the_index_is_broken(good: 
     (tmp_path / "bad.hfr").write_bytes(data)
     report = verify_hyperframe(tmp_path / "bad.hfr")
     assert [finding.rule for finding in report.findings] == [
-        "the index's CRC-32 must match", "a payload's CRC-32 must match",
-    ]  # fmt: skip
+        "the index's CRC-32 must match",
+        "a payload's CRC-32 must match",
+    ]
     assert report.findings[1].offset == int(frame["byte_offset"])
 
 
@@ -185,8 +189,14 @@ def test_a_slice_holds_the_frames_of_its_span_unchanged(start: int, length: int,
 
 def test_a_slice_keeps_streams_meta_and_sections_that_nobody_knows(drive: HyperframeReader, tmp_path: Path) -> None:
     selections = [Selection(file, rows, name) for file in drive.files for name, rows in file.rows.items()]
-    rewrite(tmp_path / "odd.hfr", list(drive.streams.values()), selections, window_ns=50_000_000, meta={"a": [1]},
-            unknown=[(b"odd!", b"body")])  # fmt: skip
+    rewrite(
+        tmp_path / "odd.hfr",
+        list(drive.streams.values()),
+        selections,
+        window_ns=50_000_000,
+        meta={"a": [1]},
+        unknown=[(b"odd!", b"body")],
+    )
     slice_recording(HyperframeReader(tmp_path / "odd.hfr"), tmp_path / "cut.hfr", streams=["camera"])
     cut = HyperframeReader(tmp_path / "cut.hfr")
     assert cut.meta == {"a": [1]} and cut.header.window_ns == 50_000_000

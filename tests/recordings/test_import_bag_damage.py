@@ -34,8 +34,9 @@ def rows(encapsulation: bytes) -> list[Row]:
     """Messages that say which they are; every 50th is longer than a page of SQLite."""
     rng = random.Random(3)
     sizes = [rng.randrange(50, 300) if k % 50 else 9000 for k in range(COUNT)]
-    return [("/note", acquired(k), encapsulation + b"%06d of the bag " % k + rng.randbytes(n))
-            for k, n in enumerate(sizes)]  # fmt: skip
+    return [
+        ("/note", acquired(k), encapsulation + b"%06d of the bag " % k + rng.randbytes(n)) for k, n in enumerate(sizes)
+    ]
 
 
 EVERY2, EVERY1 = rows(b"\0\1\0\0"), rows(b"")
@@ -77,8 +78,11 @@ def read2(path: Path, data: bytes) -> tuple[list[Row], Rosbag2Source]:
 
 def table_pages(data: bytes) -> list[int]:
     """Leaf pages with messages; the first one or two are of the smaller tables."""
-    return [page for page in range(len(data) // PAGE) if data[page * PAGE] == 0x0D and b" of the bag " in
-            data[page * PAGE : (page + 1) * PAGE]]  # fmt: skip
+    return [
+        page
+        for page in range(len(data) // PAGE)
+        if data[page * PAGE] == 0x0D and b" of the bag " in data[page * PAGE : (page + 1) * PAGE]
+    ]
 
 
 def numbers(found: list[Row], every: list[Row]) -> list[int]:
@@ -108,8 +112,9 @@ def test_a_message_whose_tail_is_lost_is_one_message_lost(database, tmp_path):
     reach = database.index(EVERY2[300][2][5000:5100])  # on an overflow page
     assert reach // PAGE != leaf
     page = reach // PAGE
-    before = next(k for k in range(len(database) // PAGE)
-                  if database[k * PAGE : k * PAGE + 4] == struct.pack(">I", page + 1))  # fmt: skip
+    before = next(
+        k for k in range(len(database) // PAGE) if database[k * PAGE : k * PAGE + 4] == struct.pack(">I", page + 1)
+    )
     struct.pack_into(">I", damaged, before * PAGE, 1 << 30)
     found, source = read2(tmp_path / "bag.db3", bytes(damaged))
     assert numbers(found, EVERY2) == [k for k in range(COUNT) if k != 300]
@@ -171,8 +176,9 @@ def test_overwritten_bytes_of_a_database_cost_little_and_repeat_nothing(database
     assert len({row[2] for row in found}) == len(found)
     order = numbers([row for row in found if row in SET2], EVERY2)
     assert order == sorted(order)
-    messages = sum(struct.unpack_from(">H", database, page * PAGE + 3)[0] for page in touched
-                   if database[page * PAGE] == 0x0D)  # fmt: skip
+    messages = sum(
+        struct.unpack_from(">H", database, page * PAGE + 3)[0] for page in touched if database[page * PAGE] == 0x0D
+    )
     assert len(SET2 - set(found)) <= messages + 2 * len(touched)
 
 
@@ -298,8 +304,10 @@ def test_an_import_of_a_damaged_bag_can_be_repeated(database, tmp_path):
     page = table_pages(database)[5]
     damaged[page * PAGE : (page + 1) * PAGE] = bytes(PAGE)
     (tmp_path / "bag.db3").write_bytes(damaged)
-    passes = [[item for item in Rosbag2Source(tmp_path / "bag.db3").items() if isinstance(item, SourceFrame)]
-              for _ in range(2)]  # fmt: skip
+    passes = [
+        [item for item in Rosbag2Source(tmp_path / "bag.db3").items() if isinstance(item, SourceFrame)]
+        for _ in range(2)
+    ]
     assert passes[0] == passes[1]
 
 

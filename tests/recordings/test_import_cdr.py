@@ -19,13 +19,18 @@ from trainload.recordings.importers.source import Channel, SourceFrame, SourceSt
 mcap_writer = pytest.importorskip("mcap.writer")
 
 PLAIN = {
-    "CDR_BE": (b"\0\x00", ">", 8), "CDR_LE": (b"\0\x01", "<", 8),
-    "CDR2_BE": (b"\0\x06", ">", 4), "CDR2_LE": (b"\0\x07", "<", 4),
-    "CDR2_BE of XTypes 1.2": (b"\0\x10", ">", 4), "CDR2_LE of XTypes 1.2": (b"\0\x11", "<", 4),
-}  # fmt: skip
+    "CDR_BE": (b"\0\x00", ">", 8),
+    "CDR_LE": (b"\0\x01", "<", 8),
+    "CDR2_BE": (b"\0\x06", ">", 4),
+    "CDR2_LE": (b"\0\x07", "<", 4),
+    "CDR2_BE of XTypes 1.2": (b"\0\x10", ">", 4),
+    "CDR2_LE of XTypes 1.2": (b"\0\x11", "<", 4),
+}
 MARKED = {
-    "pl_cdr": (2, 3), "d_cdr2": (8, 9, 0x14, 0x15), "pl_cdr2": (0x0A, 0x0B, 0x12, 0x13),
-}  # fmt: skip
+    "pl_cdr": (2, 3),
+    "d_cdr2": (8, 9, 0x14, 0x15),
+    "pl_cdr2": (0x0A, 0x0B, 0x12, 0x13),
+}
 COUNT = 12
 
 
@@ -59,8 +64,11 @@ def log(kind: str, **options) -> list[tuple[str, bytes]]:
 
 @pytest.mark.parametrize(("kind", "little"), [("CDR_LE", True), ("CDR_BE", False)])
 def test_the_encoder_writes_what_rosbags_writes(kind, little):
-    made = [bytes(ROS2.serialize_cdr(message(ROS2, topic, k), name, little_endian=little))
-            for k in range(COUNT) for topic, name in TYPES.items()]  # fmt: skip
+    made = [
+        bytes(ROS2.serialize_cdr(message(ROS2, topic, k), name, little_endian=little))
+        for k in range(COUNT)
+        for topic, name in TYPES.items()
+    ]
     assert [data for _, data in log(kind)] == made
 
 

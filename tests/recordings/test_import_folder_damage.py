@@ -61,9 +61,13 @@ def whole_nuscenes(root: Path) -> Path:
 
 
 WHOLE: dict[str, Callable[[Path], Path]] = {
-    "comma2k19": whole_comma, "tum": whole_tum, "folder": whole_folder, "kitti": whole_kitti, "euroc": euroc_sequence,
+    "comma2k19": whole_comma,
+    "tum": whole_tum,
+    "folder": whole_folder,
+    "kitti": whole_kitti,
+    "euroc": euroc_sequence,
     "nuscenes": whole_nuscenes,
-}  # fmt: skip
+}
 
 
 def damage_one_file(root: Path, chance: random.Random) -> str:

@@ -166,8 +166,12 @@ def test_tum_whole_numbers_that_are_no_seconds_are_another_unit(tmp_path):
     with drive:
         found = np.concatenate([frame.array()["timestamp_ns"] for frame in drive.frames()]).tolist()
     assert sorted(found) == [
-        7 * 10**9, 1305031102175304000, 1305031102275304000, 1305031102375304001, 1305031102475000000
-    ]  # fmt: skip
+        7 * 10**9,
+        1305031102175304000,
+        1305031102275304000,
+        1305031102375304001,
+        1305031102475000000,
+    ]
     assert report.notes == ["accelerometer.txt: times of 16 digits without decimals are taken for microseconds"]
 
 
@@ -238,9 +242,14 @@ def test_a_folder_is_host_stamped_until_someone_knows_better(tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "ns"),
-    [("1305031102.175304", 1305031102175304000), ("-0.5", -500_000_000), ("2", 2 * 10**9), ("1e-3", 10**6),
-     ("1.0000000019", 1_000_000_001)],
-)  # fmt: skip
+    [
+        ("1305031102.175304", 1305031102175304000),
+        ("-0.5", -500_000_000),
+        ("2", 2 * 10**9),
+        ("1e-3", 10**6),
+        ("1.0000000019", 1_000_000_001),
+    ],
+)
 def test_decimal_seconds_are_exact(text, ns):
     assert seconds_to_ns(text) == ns
 

@@ -46,10 +46,18 @@ def contents(path: Path) -> list[tuple]:
     with path.open("rb") as file:
         reader = make_reader(file)
         found = [
-            (s and (s.name, s.encoding, s.data), c.topic, c.message_encoding, c.metadata,
-             m.log_time, m.publish_time, m.sequence, m.data)
+            (
+                s and (s.name, s.encoding, s.data),
+                c.topic,
+                c.message_encoding,
+                c.metadata,
+                m.log_time,
+                m.publish_time,
+                m.sequence,
+                m.data,
+            )
             for s, c, m in reader.iter_messages(log_time_order=False)
-        ]  # fmt: skip
+        ]
         found += [(a.name, a.media_type, a.log_time, a.create_time, a.data) for a in reader.iter_attachments()]
         found += [(m.name, m.metadata) for m in reader.iter_metadata()]
     return found
@@ -211,9 +219,13 @@ def test_splits_of_one_log_are_one_recording(tmp_path, shared):
 
 
 @pytest.mark.parametrize(
-    "name", ["nav2_turtlebot.mcap", "rosbag2/rosbag2_cpp/test/rosbag2_cpp/bags/topics_and_services.mcap",
-             "rosbag2/rosbag2_tests/resources/mcap/wrong_rmw_test/wrong_rmw_test_0.mcap"]
-)  # fmt: skip
+    "name",
+    [
+        "nav2_turtlebot.mcap",
+        "rosbag2/rosbag2_cpp/test/rosbag2_cpp/bags/topics_and_services.mcap",
+        "rosbag2/rosbag2_tests/resources/mcap/wrong_rmw_test/wrong_rmw_test_0.mcap",
+    ],
+)
 def test_real_logs_come_out_equal(tmp_path, shared, name):
     path = shared / "data/sensors/ros" / name
     report = import_recording(McapSource(path), tmp_path / "drive.hfr")

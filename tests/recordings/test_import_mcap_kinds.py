@@ -41,10 +41,12 @@ OTHERS = [
 def facts(kind: str, fields: dict) -> tuple:
     """A record by what it says, without the numbers that a file gives it."""
     names = {
-        "Schema": ("name", "encoding", "data"), "Channel": ("topic", "message_encoding", "metadata"),
-        "Message": ("log_time", "publish_time", "sequence", "data"), "Metadata": ("name", "metadata"),
+        "Schema": ("name", "encoding", "data"),
+        "Channel": ("topic", "message_encoding", "metadata"),
+        "Message": ("log_time", "publish_time", "sequence", "data"),
+        "Metadata": ("name", "metadata"),
         "Attachment": ("name", "media_type", "create_time", "log_time", "data"),
-    }[kind]  # fmt: skip
+    }[kind]
     values = (fields[name] for name in names)
     plain = (
         sorted(v.items()) if isinstance(v, dict) else bytes(map(int, v)) if isinstance(v, list) else v for v in values

@@ -35,9 +35,14 @@ def stored(path: Path, payload: bytes, **about: object) -> np.ndarray:
 
 @settings(deadline=None, max_examples=60)
 @given(
-    st.sampled_from(NUMBERS), st.integers(1, 4), st.integers(1, 5), st.integers(1, 4), st.integers(0, 9),
-    st.booleans(), st.booleans(),
-)  # fmt: skip
+    st.sampled_from(NUMBERS),
+    st.integers(1, 4),
+    st.integers(1, 5),
+    st.integers(1, 4),
+    st.integers(0, 9),
+    st.booleans(),
+    st.booleans(),
+)
 def test_pictures_lose_their_padding_and_their_order_of_bytes(
     kind: str, height: int, width: int, channels: int, padding: int, big: bool, cut: bool
 ) -> None:
@@ -62,10 +67,16 @@ def test_pictures_lose_their_padding_and_their_order_of_bytes(
 
 @pytest.mark.parametrize(
     ("encoding", "shape", "dtype"),
-    [("bayer_rggb16", (4, 6), "u2"), ("bayer_grbg16", (4, 6), "u2"), ("16UC3", (4, 6, 3), "u2"), 
-     ("32FC1", (4, 6), "f4"),
-     ("yuv422", (4, 6, 2), "u1"), ("rgba16", (4, 6, 4), "u2"), ("bgr8", (4, 6, 3), "u1")],
-)  # fmt: skip
+    [
+        ("bayer_rggb16", (4, 6), "u2"),
+        ("bayer_grbg16", (4, 6), "u2"),
+        ("16UC3", (4, 6, 3), "u2"),
+        ("32FC1", (4, 6), "f4"),
+        ("yuv422", (4, 6, 2), "u1"),
+        ("rgba16", (4, 6, 4), "u2"),
+        ("bgr8", (4, 6, 3), "u1"),
+    ],
+)
 def test_encodings_have_their_number_type(encoding: str, shape: tuple[int, ...], dtype: str) -> None:
     step = int(np.prod(shape[1:])) * np.dtype(dtype).itemsize
     form = picture_form(4, 6, encoding, step, big_endian=False, size_bytes=4 * step)
@@ -129,10 +140,13 @@ def test_recordings_of_older_imports_lose_their_gaps_too(tmp_path: Path) -> None
 def test_points_that_are_no_records_say_why() -> None:
     over = [("rgb", 0, "<f4", 1), ("r", 2, "|u1", 1)]
     for fields, size, rows, why in (
-        (over, 16, None, "'r' overlaps"), ([("x", 0, "", 1)], 16, None, "not known"), ([], 16, None, "no fields"),
-        (FIELDS, 33, None, "33 bytes"), (FIELDS, 100, Rows(2, 5, 160), "are not 2 rows"),
+        (over, 16, None, "'r' overlaps"),
+        ([("x", 0, "", 1)], 16, None, "not known"),
+        ([], 16, None, "no fields"),
+        (FIELDS, 33, None, "33 bytes"),
+        (FIELDS, 100, Rows(2, 5, 160), "are not 2 rows"),
         ([("x", 30, "<f4", 1)], 32, None, "ends after"),
-    ):  # fmt: skip
+    ):
         form = cloud_form(fields, 32, size, rows=rows)
         assert form.dtype is None and form.layout is None and why in form.why
 
@@ -142,8 +156,15 @@ def test_a_layout_from_a_file_is_checked(tmp_path: Path) -> None:
     table = {**StreamInfo(0, "s").to_json(), "layout": good}
     info = StreamInfo.from_json(table)
     assert info.layout == Layout(np.dtype("<u2"), (4, 6), True, 16) and not info.is_opaque
-    for bad in ({"row_bytes": 11}, {"row_bytes": -1}, {"shape": [-1, 6]}, {"shape": [4]}, {"dtype": ">u2"},
-                {"shape": [1 << 31, 1 << 31]}, {"big_endian": 1}):  # fmt: skip
+    for bad in (
+        {"row_bytes": 11},
+        {"row_bytes": -1},
+        {"shape": [-1, 6]},
+        {"shape": [4]},
+        {"dtype": ">u2"},
+        {"shape": [1 << 31, 1 << 31]},
+        {"big_endian": 1},
+    ):
         with pytest.raises(ValueError, match=r"row|shape|dtype|big_endian"):
             StreamInfo.from_json({**table, "layout": {**good, **bad}})
     with pytest.raises(FormatError, match="stream s"):

@@ -242,9 +242,14 @@ def test_parts_of_an_older_recording_never_mix_with_a_new_one(tmp_path: Path) ->
 def test_drops_are_stored_in_the_part_in_which_they_happened(tmp_path: Path) -> None:
     opened, open_file = gate()
     recorder = Recorder(
-        tmp_path / "drive", window=1, lateness=0, queue_bytes=5_000, split_bytes=4_000, policy="drop_newest",
+        tmp_path / "drive",
+        window=1,
+        lateness=0,
+        queue_bytes=5_000,
+        split_bytes=4_000,
+        policy="drop_newest",
         open_file=open_file,
-    )  # fmt: skip
+    )
     recorder.add_stream("a")
     for n in range(40):
         recorder.write("a", n * 10, b"x" * 1000)

@@ -41,9 +41,13 @@ def record_until_killed(path: Path, acknowledge: int, *, short_runs: bool) -> No
     if short_runs:
         index_runs.RUN_FRAMES, spool.KEPT_BYTES = 20, 100
     recorder = Recorder(
-        path, window="20ms", lateness="5ms", sync_every="2ms", queue_bytes=20_000,
+        path,
+        window="20ms",
+        lateness="5ms",
+        sync_every="2ms",
+        queue_bytes=20_000,
         on_commit=lambda windows, _: os.write(acknowledge, windows.to_bytes(4, "little")) and None,
-    )  # fmt: skip
+    )
     for name, period in RATES:
         recorder.add_stream(name, codec="lz4" if name == "lidar" else "none", rate_hz=1000 / period)
     for tick in range(10_000_000):

@@ -32,9 +32,15 @@ from trainload.recordings.writing.writer import HyperframeWriter
 
 SIDE = {b"RECV": "<u8", b"DURA": "<u4"}
 frames = st.builds(
-    StoredFrame, st.integers(0, 60) | st.integers(0, (1 << 63) - 1), st.sampled_from([0, 3, 9, 65535]),
-    st.sampled_from([0, 1, 65]), st.integers(0, 5), st.binary(max_size=4), st.integers(0, 2), st.integers(0, 1),
-)  # fmt: skip
+    StoredFrame,
+    st.integers(0, 60) | st.integers(0, (1 << 63) - 1),
+    st.sampled_from([0, 3, 9, 65535]),
+    st.sampled_from([0, 1, 65]),
+    st.integers(0, 5),
+    st.binary(max_size=4),
+    st.integers(0, 2),
+    st.integers(0, 1),
+)
 
 
 def names(folder: Path) -> list[str]:

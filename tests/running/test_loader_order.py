@@ -215,12 +215,27 @@ def test_validation_sets_keep_their_order_unless_asked(tmp_path):
 @pytest.mark.parametrize(
     "options",
     [
-        {"batch_size": 0}, {"mode": "some"}, {"shuffle": "some"}, {"last": "some"}, {"on_error": "some"},
-        {"verify": "some"}, {"rank": 1}, {"rank": 2, "world_size": 2}, {"seed": -1}, {"workers": 0}, {"out": "int3"},
-        {"indices": [61]}, {"indices": [[1]]}, {"indices": [0.5]}, {"weights": [1.0]}, {"weights": np.zeros(COUNT)},
-        {"weights": np.ones(COUNT), "shuffle": "full"}, {"ops": []}, {"ops": [3]},
+        {"batch_size": 0},
+        {"mode": "some"},
+        {"shuffle": "some"},
+        {"last": "some"},
+        {"on_error": "some"},
+        {"verify": "some"},
+        {"rank": 1},
+        {"rank": 2, "world_size": 2},
+        {"seed": -1},
+        {"workers": 0},
+        {"out": "int3"},
+        {"indices": [61]},
+        {"indices": [[1]]},
+        {"indices": [0.5]},
+        {"weights": [1.0]},
+        {"weights": np.zeros(COUNT)},
+        {"weights": np.ones(COUNT), "shuffle": "full"},
+        {"ops": []},
+        {"ops": [3]},
     ],
-)  # fmt: skip
+)
 def test_arguments_that_cannot_be_are_refused(ds, options):
     with pytest.raises(tl.UsageError):
         loader_of(ds, **options)

@@ -82,8 +82,9 @@ def _sensors(out: Path, seconds: float, tell: Callable[[str], None]) -> Shown:
         console.print(
             f"\none epoch of a small fusion model (camera + lidar + IMU), {training.samples:,} samples:\n"
             f"  off by {training.first_error:.1f} degrees at first, {training.last_error:.1f} at the end "
-            f"(without looking: {training.still:.1f})\n", soft_wrap=True,
-        )  # fmt: skip
+            f"(without looking: {training.still:.1f})\n",
+            soft_wrap=True,
+        )
         console.print(f"recording: {path}\nplots: {png}\nreport: {html}", soft_wrap=True)
         console.print(f"next: trainload info {path}\n      trainload import mcap YOUR.mcap drive.hfr", soft_wrap=True)
 

@@ -52,9 +52,16 @@ def import_(
     opened = open_source(kind, source, scratch=out.parent, **given)
     with progress_bar("importing") as progress:
         report = import_recording(
-            opened, out, window=window, codec=codec, overwrite=overwrite, resume=resume, progress=progress,
-            kind=format_name(kind, source), inputs=[source],
-        )  # fmt: skip
+            opened,
+            out,
+            window=window,
+            codec=codec,
+            overwrite=overwrite,
+            resume=resume,
+            progress=progress,
+            kind=format_name(kind, source),
+            inputs=[source],
+        )
     if as_json:
         typer.echo(json.dumps(report.facts()))
     else:

@@ -62,11 +62,12 @@ def _shuffle_facts(reader: object, batch_size: int) -> dict[str, Any]:
 
     return {
         f"shuffle_{kind}": {
-            "classes_per_batch": round(quality.classes_per_batch, 2), "ideal": round(quality.ideal, 2),
+            "classes_per_batch": round(quality.classes_per_batch, 2),
+            "ideal": round(quality.ideal, 2),
             "ratio": round(quality.ratio, 4),
         }
         for kind, quality in quality_by_order(reader, batch_size).items()
-    }  # fmt: skip
+    }
 
 
 def _as_seen_from_here(path: str) -> str:

@@ -100,11 +100,25 @@ def images(
     console = Terminal(errors=True)
     with _resume_hint(console, out), _Bar(console) as bar:
         summary = pack_images(
-            src, out, level=level, split=split.value, reference=reference, min_blocks=_min_blocks(min_blocks),
-            volumes=volumes, jobs=jobs, seed=seed, exif=exif.value, oversize=oversize.value, on_error=on_error.value,
-            check=check.value, resume=resume, overwrite=overwrite, classes=classes, classes_as_is=classes_as_is,
+            src,
+            out,
+            level=level,
+            split=split.value,
+            reference=reference,
+            min_blocks=_min_blocks(min_blocks),
+            volumes=volumes,
+            jobs=jobs,
+            seed=seed,
+            exif=exif.value,
+            oversize=oversize.value,
+            on_error=on_error.value,
+            check=check.value,
+            resume=resume,
+            overwrite=overwrite,
+            classes=classes,
+            classes_as_is=classes_as_is,
             progress=bar.show,
-        )  # fmt: skip
+        )
     if as_json:
         print(json.dumps(summary.facts(), indent=1))
         return

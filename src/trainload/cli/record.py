@@ -52,13 +52,27 @@ def record(
     if not simulate:
         raise UsageError("only --simulate records from the command line; live sensors call trainload.Recorder")
     rig = make_rig(
-        cameras=cameras, camera_hz=camera_hz, lidar_hz=lidar_hz, imu_hz=imu_hz, radar_hz=radar_hz, event_hz=event_hz,
-        jitter=jitter, drop=drop, drift_ppm=drift_ppm, codec=codec,
-    )  # fmt: skip
+        cameras=cameras,
+        camera_hz=camera_hz,
+        lidar_hz=lidar_hz,
+        imu_hz=imu_hz,
+        radar_hz=radar_hz,
+        event_hz=event_hz,
+        jitter=jitter,
+        drop=drop,
+        drift_ppm=drift_ppm,
+        codec=codec,
+    )
     recorder = Recorder(
-        out, window=window, policy=policy, sync_every=sync_every, split_bytes=split_bytes,
-        split_duration=split_duration, overwrite=overwrite, meta={"simulated": {"seed": seed, "drift_ppm": drift_ppm}},
-    )  # fmt: skip
+        out,
+        window=window,
+        policy=policy,
+        sync_every=sync_every,
+        split_bytes=split_bytes,
+        split_duration=split_duration,
+        overwrite=overwrite,
+        meta={"simulated": {"seed": seed, "drift_ppm": drift_ppm}},
+    )
     with recorder, _live(recorder) as tick:
         play(recorder, rig, seconds, seed=seed, speed=speed, tick=tick)
     summary, stats = recorder.close(), recorder.stats()
@@ -89,9 +103,14 @@ def _table(stats: RecorderStats) -> Table:
         table.add_column(title, justify="right")
     for stream in stats.streams:
         table.add_row(
-            stream.name, f"{stream.frames:,}", f"{stream.rate_hz:.1f}", f"{stream.bytes / 1e6:.1f}",
-            f"{stream.lost:,}", f"{stream.dropped:,}", f"{stream.late:,}",
-        )  # fmt: skip
+            stream.name,
+            f"{stream.frames:,}",
+            f"{stream.rate_hz:.1f}",
+            f"{stream.bytes / 1e6:.1f}",
+            f"{stream.lost:,}",
+            f"{stream.dropped:,}",
+            f"{stream.late:,}",
+        )
     return table
 
 
@@ -113,8 +132,9 @@ def _show(summary: RecordSummary, stats: RecorderStats) -> None:
     for stream in stats.streams:
         console.print(
             f"{stream.name}: {stream.frames:,} frames, {stream.bytes / 1e6:.1f} MB, {stream.lost:,} lost by the "
-            f"sensor, {stream.dropped:,} dropped, {stream.late:,} late", soft_wrap=True,
-        )  # fmt: skip
+            f"sensor, {stream.dropped:,} dropped, {stream.late:,} late",
+            soft_wrap=True,
+        )
     for part in summary.parts:
         console.print(
             f"{part.path}: {part.frames:,} frames in {part.windows:,} windows, {part.file_bytes / 1e6:.1f} MB",

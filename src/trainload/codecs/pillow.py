@@ -26,9 +26,15 @@ from PIL import (  # each makes its format known: else the first one that is mis
 from trainload.formats.picture_kinds import PICTURE_FORMATS
 
 _PLUGINS = (
-    AvifImagePlugin, BmpImagePlugin, GifImagePlugin, JpegImagePlugin, PngImagePlugin, PpmImagePlugin, TiffImagePlugin,
+    AvifImagePlugin,
+    BmpImagePlugin,
+    GifImagePlugin,
+    JpegImagePlugin,
+    PngImagePlugin,
+    PpmImagePlugin,
+    TiffImagePlugin,
     WebPImagePlugin,
-)  # fmt: skip
+)
 _AVIF_BRANDS = (b"avif", b"avis")
 _BITS_PER_SAMPLE = 258  # a TIFF tag
 _STRIP_PIXELS = 1 << 18

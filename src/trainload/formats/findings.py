@@ -81,7 +81,9 @@ class Report:
     def to_dict(self) -> dict[str, Any]:
         """The report as JSON values."""
         facts: dict[str, Any] = {
-            "path": self.path, "good": self.good, "checked": self.checked,
+            "path": self.path,
+            "good": self.good,
+            "checked": self.checked,
             "findings": [asdict(finding) for finding in self.findings],
-        }  # fmt: skip
+        }
         return facts | ({"sets": [each.to_dict() for each in self.sets]} if self.sets else {})

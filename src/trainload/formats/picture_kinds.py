@@ -8,8 +8,20 @@ from __future__ import annotations
 
 # In any case: README.JPG is a picture.
 PICTURE_ENDINGS = (
-    ".jpeg", ".jpg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm", ".avif",
-)  # fmt: skip
+    ".jpeg",
+    ".jpg",
+    ".jpe",
+    ".jfif",
+    ".png",
+    ".webp",
+    ".bmp",
+    ".gif",
+    ".tif",
+    ".tiff",
+    ".ppm",
+    ".pgm",
+    ".avif",
+)
 REFERENCE_ENDINGS = (".jpeg",)  # the genuine exporter looks at nothing else
 
 # By Pillow's names; it is asked for no others, since some of its plugins start programs.

@@ -36,13 +36,25 @@ def section_head_from_bytes(head: bytes, *, room: int, path: str, offset: int) -
     For a reader that leaves bodies unread until they are asked for. Raises FormatError where head or body do not fit.
     """
     check = Checker(path, offset)
-    check.require(len(head) >= HEAD_BYTES, "a section head must be whole", field="section head", offset=0,
-                  found=f"{len(head)} bytes", expected=f"{HEAD_BYTES} bytes")  # fmt: skip
+    check.require(
+        len(head) >= HEAD_BYTES,
+        "a section head must be whole",
+        field="section head",
+        offset=0,
+        found=f"{len(head)} bytes",
+        expected=f"{HEAD_BYTES} bytes",
+    )
     tag, size, _ = _HEAD.unpack_from(head)
     field = f"section {tag.decode('ascii', 'backslashreplace')} size"
     check.limit(size, MAX_SECTION_BYTES, field=field, offset=4)
-    check.require(HEAD_BYTES + size <= room, "a section must end inside the section list", field=field, offset=4,
-                  found=f"{size:,}", expected=f"at most {room - HEAD_BYTES:,}")  # fmt: skip
+    check.require(
+        HEAD_BYTES + size <= room,
+        "a section must end inside the section list",
+        field=field,
+        offset=4,
+        found=f"{size:,}",
+        expected=f"at most {room - HEAD_BYTES:,}",
+    )
     return tag, size
 
 
@@ -67,9 +79,13 @@ def sections_from_bytes(data: bytes, *, path: str, offset: int) -> list[tuple[by
         body = data[at + HEAD_BYTES : at + HEAD_BYTES + size]
         expected, found = section_crc_from_bytes(head), isal_zlib.crc32(body)
         check.require(
-            found == expected, "a section's CRC-32 must match its body", offset=at + 12, found=f"{found:#010x}",
-            field=f"section {tag.decode('ascii', 'backslashreplace')} crc", expected=f"{expected:#010x}",
-        )  # fmt: skip
+            found == expected,
+            "a section's CRC-32 must match its body",
+            offset=at + 12,
+            found=f"{found:#010x}",
+            field=f"section {tag.decode('ascii', 'backslashreplace')} crc",
+            expected=f"{expected:#010x}",
+        )
         sections.append((tag, body))
         at += HEAD_BYTES + size
     return sections

@@ -46,8 +46,9 @@ class Replacements:
             most = "" if self._limit is None else f", at most {self._limit:,} in an epoch (replace_limit)"
             warnings.warn(
                 f"another picture stands in for {job.damage[0]}; loader.stats.replaced counts such pictures{most}",
-                RuntimeWarning, stacklevel=_STACK,
-            )  # fmt: skip
+                RuntimeWarning,
+                stacklevel=_STACK,
+            )
 
     def _beyond(self) -> SampleError:
         last = self._causes[-1]
@@ -55,5 +56,8 @@ class Replacements:
         return SampleError(
             f"{self._count:,} pictures of this epoch had to be replaced, more than replace_limit = {self._limit:,}: "
             f"repair the set or its disk, or give a higher replace_limit. The last: {causes}",
-            sample=last.sample, block=last.block, source=last.source, path=last.path,
-        )  # fmt: skip
+            sample=last.sample,
+            block=last.block,
+            source=last.source,
+            path=last.path,
+        )

@@ -147,12 +147,17 @@ class Run:
                 return
             ids, draws = self._plan.stream[first:end], self._plan.draws
             job = BatchJob(
-                ids=ids, labels=self._plan.labels[ids].astype(np.int64), images=images,
-                codes=np.zeros(end - first, np.int32), seed=self._plan.seed, epoch=self._plan.epoch,
-                end=int(share.ends[self._next]), following=self._plan.stream[end:],
+                ids=ids,
+                labels=self._plan.labels[ids].astype(np.int64),
+                images=images,
+                codes=np.zeros(end - first, np.int32),
+                seed=self._plan.seed,
+                epoch=self._plan.epoch,
+                end=int(share.ends[self._next]),
+                following=self._plan.stream[end:],
                 draws=None if draws is None else draws[first:end],
                 following_draws=None if draws is None else draws[end:],
-            )  # fmt: skip
+            )
             self._next += 1
             self._pending.append(job)
             slices = self._cut(job, first, end)

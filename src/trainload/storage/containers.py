@@ -43,9 +43,13 @@ def read_kind(path: str) -> str:
     if head[:4] == _DTS_MAGIC:
         return head[_DATASET_TYPE].decode("latin-1").lstrip(" ")
     raise FormatError(
-        "a file must open with the magic of a known container", field="magic", offset=0, found=head[:4],
-        expected="b'.DTS' or b'HFRM'", path=path,
-    )  # fmt: skip
+        "a file must open with the magic of a known container",
+        field="magic",
+        offset=0,
+        found=head[:4],
+        expected="b'.DTS' or b'HFRM'",
+        path=path,
+    )
 
 
 def holds_recordings(path: str) -> bool:

@@ -65,9 +65,16 @@ class ImageDataset(Dataset[tuple[Any, int]]):
         self._decoder: SampleDecoder | None = None
         if arguments["ops"] is not None:
             self._decoder = SampleDecoder(
-                self._set, arguments["ops"], out=arguments["out"], layout="NCHW", dct_scale="off", replace=False,
-                verify=True, with_ids=False, orientation=arguments["orientation"],
-            )  # fmt: skip
+                self._set,
+                arguments["ops"],
+                out=arguments["out"],
+                layout="NCHW",
+                dct_scale="off",
+                replace=False,
+                verify=True,
+                with_ids=False,
+                orientation=arguments["orientation"],
+            )
         self._asks = asks or Asks(0 if self._decoder is None else len(self._set.labels))
 
     @property

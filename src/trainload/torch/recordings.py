@@ -110,8 +110,10 @@ def _check_numbers(name: str, values: Any) -> None:
         if text:
             warnings.warn(
                 f"stream {name!r}: {', '.join(text)} are text and left out of its tensors; trainload.HyperframeLoader "
-                "has them as numpy arrays", UserWarning, stacklevel=3,
-            )  # fmt: skip
+                "has them as numpy arrays",
+                UserWarning,
+                stacklevel=3,
+            )
 
 
 def _map_tensors(batch: Any, change: Any) -> TensorBatch:

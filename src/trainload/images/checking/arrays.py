@@ -18,9 +18,13 @@ from trainload.storage.file import FileSource
 from trainload.storage.source import Source
 
 _STANDARD_SPLITS = {
-    ("MNIST", 60_000): True, ("MNIST", 10_000): False, ("CIFAR10", 50_000): True, ("CIFAR10", 10_000): False,
-    ("CIFAR100", 50_000): True, ("CIFAR100", 10_000): False,
-}  # fmt: skip
+    ("MNIST", 60_000): True,
+    ("MNIST", 10_000): False,
+    ("CIFAR10", 50_000): True,
+    ("CIFAR10", 10_000): False,
+    ("CIFAR100", 50_000): True,
+    ("CIFAR100", 10_000): False,
+}
 _NUM_CLASSES = {"MNIST": 10, "CIFAR10": 10, "CIFAR100": 100}
 _READ_BYTES = 16 << 20
 
@@ -40,10 +44,17 @@ def verify_array(path: str) -> Report:
         report.findings += _check_labels(source, header)
         crc = _crc_of_data(source, header.header_bytes)
         if crc != header.crc_code:
-            report.findings.append(Finding(
-                "the CRC-32 of the file must match its data", "crc_code", header.header_bytes, f"{crc:#010x}",
-                f"{header.crc_code:#010x}", path, end=source.size,
-            ))  # fmt: skip
+            report.findings.append(
+                Finding(
+                    "the CRC-32 of the file must match its data",
+                    "crc_code",
+                    header.header_bytes,
+                    f"{crc:#010x}",
+                    f"{header.crc_code:#010x}",
+                    path,
+                    end=source.size,
+                )
+            )
     return report
 
 
@@ -81,20 +92,47 @@ def _check_header(source: Source, header: DtsHeader) -> Iterator[Finding]:
             text = " or ".join(str(value) for value in dict.fromkeys(expected))
             yield Finding("a header field must agree with the others", field, None, str(found), text, source.path)
     if header.total_bytes != header.header_bytes + header.block_bytes:
-        yield Finding("a header field must agree with the others", "total_bytes", None, f"{header.total_bytes:,}",
-                      f"{header.header_bytes + header.block_bytes:,}", source.path)  # fmt: skip
+        yield Finding(
+            "a header field must agree with the others",
+            "total_bytes",
+            None,
+            f"{header.total_bytes:,}",
+            f"{header.header_bytes + header.block_bytes:,}",
+            source.path,
+        )
     if source.read_at(0, HEADER_BYTES_USED) != header.to_bytes():
-        yield Finding("a header must hold what its values are written as", "header", 0, "other bytes",
-                      header.to_bytes().hex(), source.path, end=HEADER_BYTES_USED)  # fmt: skip
+        yield Finding(
+            "a header must hold what its values are written as",
+            "header",
+            0,
+            "other bytes",
+            header.to_bytes().hex(),
+            source.path,
+            end=HEADER_BYTES_USED,
+        )
     rest = np.frombuffer(source.read_at(HEADER_BYTES_USED, ARRAY_HEADER_BYTES - HEADER_BYTES_USED), np.uint8)
     if rest.any():
         offset = HEADER_BYTES_USED + int(np.argmax(rest != 0))
-        yield Finding("the rest of the header region must be zero", "header region", offset, f"{rest.max():#04x}", "0",
-                      source.path, end=ARRAY_HEADER_BYTES)  # fmt: skip
+        yield Finding(
+            "the rest of the header region must be zero",
+            "header region",
+            offset,
+            f"{rest.max():#04x}",
+            "0",
+            source.path,
+            end=ARRAY_HEADER_BYTES,
+        )
 
 
 def _check_labels(source: Source, header: DtsHeader) -> Iterator[Finding]:
     labels = np.frombuffer(source.read_at(header.header_bytes, header.num_samples), np.uint8)
     for n in np.flatnonzero(labels >= header.num_classes)[:10].tolist():
-        yield Finding("a label must be one of the classes", f"labels[{n}]", header.header_bytes + n, str(labels[n]),
-                      f"below num_classes = {header.num_classes}", source.path, sample=n)  # fmt: skip
+        yield Finding(
+            "a label must be one of the classes",
+            f"labels[{n}]",
+            header.header_bytes + n,
+            str(labels[n]),
+            f"below num_classes = {header.num_classes}",
+            source.path,
+            sample=n,
+        )

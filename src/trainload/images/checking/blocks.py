@@ -113,9 +113,15 @@ class BlockChecker:
             place = first_nonzero(data[:gap_end], gap_start)
             if place is not None:
                 yield Finding(
-                    "what lies between pictures must be zero", "padding", offset + place, f"{data[place]:#04x}", "0",
-                    self.path, end=offset + place + 1, block=block.block_id,
-                )  # fmt: skip
+                    "what lies between pictures must be zero",
+                    "padding",
+                    offset + place,
+                    f"{data[place]:#04x}",
+                    "0",
+                    self.path,
+                    end=offset + place + 1,
+                    block=block.block_id,
+                )
 
     def _decode(self, data: NDArray[np.uint8], block: BlockHeader, offset: int, result: BlockResult) -> None:
         assert self.decode is not None
@@ -125,10 +131,19 @@ class BlockChecker:
                 pixels = self.decode(view)
                 result.max_area = max(result.max_area, pixels.shape[0] * pixels.shape[1])
             except Exception as error:  # a decoder may raise anything for bad bytes; each is one damaged picture
-                result.findings.append(Finding(
-                    "a picture must decode", f"picture {n}", start, str(error) or type(error).__name__,
-                    "a whole picture", self.path, end=start + len(view), block=result.k, sample=n,
-                ))  # fmt: skip
+                result.findings.append(
+                    Finding(
+                        "a picture must decode",
+                        f"picture {n}",
+                        start,
+                        str(error) or type(error).__name__,
+                        "a whole picture",
+                        self.path,
+                        end=start + len(view),
+                        block=result.k,
+                        sample=n,
+                    )
+                )
             result.decoded += 1
 
 

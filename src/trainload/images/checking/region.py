@@ -82,9 +82,13 @@ def _check_zero(source: Source, start: int) -> list[Finding]:
 
 def _check_sections(extension: Extension) -> list[Finding]:
     checks: tuple[Callable[[], object], ...] = (
-        extension.uuid, extension.class_names, extension.block_crcs, extension.picture_crcs, extension.parameters,
+        extension.uuid,
+        extension.class_names,
+        extension.block_crcs,
+        extension.picture_crcs,
+        extension.parameters,
         extension.unpack_paths,
-    )  # fmt: skip
+    )
     return [finding for check in checks for finding in _findings_of(check)]
 
 

@@ -47,8 +47,13 @@ def verify_volumes(
     regions = [_read_region(path) for path in paths]
     report.findings += _check_set(paths, regions)
     counts = [_count_blocks(region) for region in regions]
-    totals = {"bytes": sum(region.file_size for region in regions), "volumes": len(paths), "blocks": 0, "samples": 0,
-              "decoded": 0}  # fmt: skip
+    totals = {
+        "bytes": sum(region.file_size for region in regions),
+        "volumes": len(paths),
+        "blocks": 0,
+        "samples": 0,
+        "decoded": 0,
+    }
     for path, region, count in zip(paths, regions, counts):
         checker = BlockChecker(path, region.header, region.block_crcs, decode, decode_all)
         results = []
@@ -131,9 +136,14 @@ def _conclude(path: str, region: Region, results: list[BlockResult], *, decode_a
         return
     if wrong_crc:
         yield Finding(
-            "the CRC-32 of the file must match its blocks", "crc_code", header.header_bytes, f"{crc:#010x}",
-            f"{header.crc_code:#010x}", path, end=header.total_bytes,
-        )  # fmt: skip
+            "the CRC-32 of the file must match its blocks",
+            "crc_code",
+            header.header_bytes,
+            f"{crc:#010x}",
+            f"{header.crc_code:#010x}",
+            path,
+            end=header.total_bytes,
+        )
     counts = [result.num_pics for result in results if result.num_pics is not None]
     if len(counts) == len(results):
         yield from _check_counts(path, region, header, counts)
@@ -161,9 +171,15 @@ def _damage_of(path: str, region: Region, result: BlockResult, first: list[int])
     offset, begin, end = IMAGE_HEADER_BYTES + result.k * BLOCK_SIZE, first[result.k], first[result.k + 1]
     samples = f" (samples {begin:,} to {end - 1:,})" if end > begin else ""
     yield Finding(
-        "a block's CRC-32 must match its bytes", f"block {result.k}{samples}", offset, f"{result.crc:#010x}",
-        f"{int(region.block_crcs[result.k]):#010x}", path, end=offset + BLOCK_SIZE, block=result.k,
-    )  # fmt: skip
+        "a block's CRC-32 must match its bytes",
+        f"block {result.k}{samples}",
+        offset,
+        f"{result.crc:#010x}",
+        f"{int(region.block_crcs[result.k]):#010x}",
+        path,
+        end=offset + BLOCK_SIZE,
+        block=result.k,
+    )
     crcs = None if region.extension is None else _picture_crcs(region.extension)
     if crcs is None or result.header is None:
         return
@@ -171,9 +187,16 @@ def _damage_of(path: str, region: Region, result: BlockResult, first: list[int])
         if found != expected:
             start = offset + int(result.header.offsets[n])
             yield Finding(
-                "a picture's CRC-32 must match its bytes", f"picture {n}", start, f"{found:#010x}", f"{expected:#010x}",
-                path, end=start + int(result.header.sizes[n]), block=result.k, sample=n,
-            )  # fmt: skip
+                "a picture's CRC-32 must match its bytes",
+                f"picture {n}",
+                start,
+                f"{found:#010x}",
+                f"{expected:#010x}",
+                path,
+                end=start + int(result.header.sizes[n]),
+                block=result.k,
+                sample=n,
+            )
 
 
 def _picture_crcs(extension: Extension) -> NDArray[np.uint32] | None:
@@ -198,8 +221,14 @@ def _name_sample(finding: Finding, first: int, extension: Extension | None) -> F
 def _check_counts(path: str, region: Region, header: DtsHeader, counts: list[int]) -> Iterator[Finding]:
     total = sum(counts)
     if total != header.num_samples:
-        yield Finding("num_samples must count the pictures of all blocks", "num_samples", 52, f"{header.num_samples:,}",
-                      f"{total:,}", path)  # fmt: skip
+        yield Finding(
+            "num_samples must count the pictures of all blocks",
+            "num_samples",
+            52,
+            f"{header.num_samples:,}",
+            f"{total:,}",
+            path,
+        )
     try:
         if region.extension is not None:
             region.extension.check_block_counts(np.array(counts, np.int64))

@@ -66,9 +66,13 @@ def class_list_from_json(data: bytes, path: str) -> ClassList:
             raise ValueError("a name is no text")
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError, UsageError) as error:
         raise FormatError(
-            "a list of classes must give each class a folder and a name", field="classes", offset=None, found=error,
-            expected='{"classes": [{"folder": "...", "name": "..."}, ...]}', path=path,
-        ) from error  # fmt: skip
+            "a list of classes must give each class a folder and a name",
+            field="classes",
+            offset=None,
+            found=error,
+            expected='{"classes": [{"folder": "...", "name": "..."}, ...]}',
+            path=path,
+        ) from error
     return ClassList(tuple(names), tuple(folders), path)
 
 

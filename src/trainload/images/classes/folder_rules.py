@@ -15,9 +15,15 @@ _SPLIT = re.compile(
     re.IGNORECASE,
 )
 _SYSTEM = {
-    "__macosx", "thumbs.db", "ehthumbs.db", "desktop.ini", "@eadir", "$recycle.bin", "system volume information",
+    "__macosx",
+    "thumbs.db",
+    "ehthumbs.db",
+    "desktop.ini",
+    "@eadir",
+    "$recycle.bin",
+    "system volume information",
     "lost+found",
-}  # fmt: skip
+}
 
 
 def is_hidden(name: str) -> bool:

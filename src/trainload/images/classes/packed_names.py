@@ -46,7 +46,11 @@ def unpack_names(tag: bytes, body: bytes, count: int, *, file_size: int, path: s
         ) from error
     found = data.count(0)  # before anything is allocated for that many
     Checker(path).require(
-        found == count, "a name section must hold one name each", field=field, offset=None, found=f"{found:,} names",
+        found == count,
+        "a name section must hold one name each",
+        field=field,
+        offset=None,
+        found=f"{found:,} names",
         expected=f"{count:,} names",
-    )  # fmt: skip
+    )
     return Names(data)

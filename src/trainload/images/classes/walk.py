@@ -152,6 +152,12 @@ def _own_list(root: str) -> ClassList | None:
     except FileNotFoundError:
         return None
     if len(data) > MAX_CLASS_LIST_BYTES:
-        raise FormatError("a number exceeds its limit", field="file size", offset=None, found="more",
-                          expected=f"at most {MAX_CLASS_LIST_BYTES:,} bytes", path=path)  # fmt: skip
+        raise FormatError(
+            "a number exceeds its limit",
+            field="file size",
+            offset=None,
+            found="more",
+            expected=f"at most {MAX_CLASS_LIST_BYTES:,} bytes",
+            path=path,
+        )
     return class_list_from_json(data, path)

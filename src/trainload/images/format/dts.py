@@ -108,13 +108,36 @@ class DtsHeader:
     def to_bytes(self) -> bytes:
         """The 144 bytes."""
         return _HEADER.pack(
-            MAGIC, bytes(VERSION), self.dataset_type.rjust(8).encode("ascii"), self.is_training, self.compress_level,
-            self.val_set_prep, self.num_classes, self.tensor_layout.encode("ascii"), self.image_width,
-            self.image_height, self.num_channels, self.color_type.rjust(4).encode("ascii"), self.num_samples,
-            self.num_volumes, self.volume_id, self.total_blocks, self.num_blocks, self.total_bytes, self.header_bytes,
-            self.block_bytes, self.block_size, self.block_header_size, self.pic_alignment, self.max_pic_area,
-            self.max_pic_per_block, self.compression_ratio, *self.normalize_mean, *self.normalize_std, self.crc_code,
-        )  # fmt: skip
+            MAGIC,
+            bytes(VERSION),
+            self.dataset_type.rjust(8).encode("ascii"),
+            self.is_training,
+            self.compress_level,
+            self.val_set_prep,
+            self.num_classes,
+            self.tensor_layout.encode("ascii"),
+            self.image_width,
+            self.image_height,
+            self.num_channels,
+            self.color_type.rjust(4).encode("ascii"),
+            self.num_samples,
+            self.num_volumes,
+            self.volume_id,
+            self.total_blocks,
+            self.num_blocks,
+            self.total_bytes,
+            self.header_bytes,
+            self.block_bytes,
+            self.block_size,
+            self.block_header_size,
+            self.pic_alignment,
+            self.max_pic_area,
+            self.max_pic_per_block,
+            self.compression_ratio,
+            *self.normalize_mean,
+            *self.normalize_std,
+            self.crc_code,
+        )
 
     @staticmethod
     def from_bytes(data: bytes, *, file_size: int, path: str = "") -> DtsHeader:
@@ -125,26 +148,74 @@ class DtsHeader:
         """
         check = _HeaderChecker(path)
         check.require(
-            len(data) >= HEADER_BYTES_USED, "the header must be whole", field="header", offset=0,
-            found=f"{len(data)} bytes", expected=f"{HEADER_BYTES_USED} bytes",
-        )  # fmt: skip
-        (magic, version, dataset_type, is_training, level, val_prep, num_classes, layout, width, height, channels,
-         color, num_samples, num_volumes, volume_id, total_blocks, num_blocks, total_bytes, header_bytes, block_bytes,
-         block_size, block_header_size, alignment, max_area, max_pics, ratio, *mean_std, crc,
-         ) = _HEADER.unpack_from(data)  # fmt: skip
+            len(data) >= HEADER_BYTES_USED,
+            "the header must be whole",
+            field="header",
+            offset=0,
+            found=f"{len(data)} bytes",
+            expected=f"{HEADER_BYTES_USED} bytes",
+        )
+        (
+            magic,
+            version,
+            dataset_type,
+            is_training,
+            level,
+            val_prep,
+            num_classes,
+            layout,
+            width,
+            height,
+            channels,
+            color,
+            num_samples,
+            num_volumes,
+            volume_id,
+            total_blocks,
+            num_blocks,
+            total_bytes,
+            header_bytes,
+            block_bytes,
+            block_size,
+            block_header_size,
+            alignment,
+            max_area,
+            max_pics,
+            ratio,
+            *mean_std,
+            crc,
+        ) = _HEADER.unpack_from(data)
         check.field("magic", magic, MAGIC)
         check.field("version", tuple(version), VERSION)
         header = DtsHeader(
-            dataset_type=dataset_type.decode("latin-1").lstrip(" "), is_training=bool(is_training),
-            compress_level=level, val_set_prep=val_prep, num_classes=num_classes, image_width=width,
-            image_height=height, num_channels=channels, color_type=color.decode("latin-1").lstrip(" "),
-            num_samples=num_samples, num_volumes=num_volumes, volume_id=volume_id, total_blocks=total_blocks,
-            num_blocks=num_blocks, total_bytes=total_bytes, header_bytes=header_bytes, block_bytes=block_bytes,
-            block_size=block_size, block_header_size=block_header_size, pic_alignment=alignment,
-            max_pic_area=max_area, max_pic_per_block=max_pics, compression_ratio=ratio,
-            normalize_mean=tuple(mean_std[:3]), normalize_std=tuple(mean_std[3:]), crc_code=crc,
+            dataset_type=dataset_type.decode("latin-1").lstrip(" "),
+            is_training=bool(is_training),
+            compress_level=level,
+            val_set_prep=val_prep,
+            num_classes=num_classes,
+            image_width=width,
+            image_height=height,
+            num_channels=channels,
+            color_type=color.decode("latin-1").lstrip(" "),
+            num_samples=num_samples,
+            num_volumes=num_volumes,
+            volume_id=volume_id,
+            total_blocks=total_blocks,
+            num_blocks=num_blocks,
+            total_bytes=total_bytes,
+            header_bytes=header_bytes,
+            block_bytes=block_bytes,
+            block_size=block_size,
+            block_header_size=block_header_size,
+            pic_alignment=alignment,
+            max_pic_area=max_area,
+            max_pic_per_block=max_pics,
+            compression_ratio=ratio,
+            normalize_mean=tuple(mean_std[:3]),
+            normalize_std=tuple(mean_std[3:]),
+            crc_code=crc,
             tensor_layout=layout.decode("latin-1"),
-        )  # fmt: skip
+        )
         check.one_of("dataset_type", header.dataset_type, DATASET_TYPES)
         check.one_of("is_training", is_training, (0, 1))
         check.field("tensor_layout", header.tensor_layout, "NHWC")
@@ -194,8 +265,14 @@ class _HeaderChecker(Checker):
     """Checks header fields by name; the offset comes from the struct."""
 
     def that(self, good: bool, field: str, found: object, expected: object) -> None:
-        self.require(good, "a header field must agree with the spec and the file", field=field,
-                     offset=_FIELD_OFFSET[field], found=found, expected=expected)  # fmt: skip
+        self.require(
+            good,
+            "a header field must agree with the spec and the file",
+            field=field,
+            offset=_FIELD_OFFSET[field],
+            found=found,
+            expected=expected,
+        )
 
     def field(self, field: str, found: object, expected: object) -> None:
         self.that(found == expected, field, found, expected)
@@ -208,14 +285,36 @@ class _HeaderChecker(Checker):
 
 
 _LAYOUT = (
-    ("magic", "4s"), ("version", "4s"), ("dataset_type", "8s"), ("is_training", "I"), ("compress_level", "I"),
-    ("val_set_prep", "I"), ("num_classes", "I"), ("tensor_layout", "4s"), ("image_width", "I"), ("image_height", "I"),
-    ("num_channels", "I"), ("color_type", "4s"), ("num_samples", "I"), ("num_volumes", "I"), ("volume_id", "I"),
-    ("total_blocks", "I"), ("num_blocks", "I"), ("total_bytes", "Q"), ("header_bytes", "I"), ("block_bytes", "Q"),
-    ("block_size", "I"), ("block_header_size", "I"), ("pic_alignment", "I"), ("max_pic_area", "I"),
-    ("max_pic_per_block", "I"), ("compression_ratio", "f"), ("normalize_mean", "3f"), ("normalize_std", "3f"),
+    ("magic", "4s"),
+    ("version", "4s"),
+    ("dataset_type", "8s"),
+    ("is_training", "I"),
+    ("compress_level", "I"),
+    ("val_set_prep", "I"),
+    ("num_classes", "I"),
+    ("tensor_layout", "4s"),
+    ("image_width", "I"),
+    ("image_height", "I"),
+    ("num_channels", "I"),
+    ("color_type", "4s"),
+    ("num_samples", "I"),
+    ("num_volumes", "I"),
+    ("volume_id", "I"),
+    ("total_blocks", "I"),
+    ("num_blocks", "I"),
+    ("total_bytes", "Q"),
+    ("header_bytes", "I"),
+    ("block_bytes", "Q"),
+    ("block_size", "I"),
+    ("block_header_size", "I"),
+    ("pic_alignment", "I"),
+    ("max_pic_area", "I"),
+    ("max_pic_per_block", "I"),
+    ("compression_ratio", "f"),
+    ("normalize_mean", "3f"),
+    ("normalize_std", "3f"),
     ("crc_code", "I"),
-)  # fmt: skip
+)
 _HEADER = struct.Struct("<" + "".join(code for _, code in _LAYOUT))
 _FIELD_OFFSET = {
     name: struct.calcsize("<" + "".join(code for _, code in _LAYOUT[:n])) for n, (name, _) in enumerate(_LAYOUT)
@@ -254,16 +353,28 @@ class BlockHeader:
         labels outside the classes.
         """
         check = Checker(path, offset)
-        check.require(len(data) >= header.block_header_size, "a block header must be whole", field="block header",
-                      offset=0, found=f"{len(data)} bytes", expected=f"{header.block_header_size} bytes")  # fmt: skip
+        check.require(
+            len(data) >= header.block_header_size,
+            "a block header must be whole",
+            field="block header",
+            offset=0,
+            found=f"{len(data)} bytes",
+            expected=f"{header.block_header_size} bytes",
+        )
         magic, found_id, count = _BLOCK.unpack_from(data)
         expected = _block_magic(header.compress_level)
         rule = f"block {block_id} must open with its magic and its number"
         check.require(magic == expected, rule, field="block magic", offset=0, found=magic, expected=expected)
         check.require(found_id == block_id, rule, field="block_id", offset=4, found=found_id, expected=block_id)
         most = block_capacity(header.block_header_size)
-        check.require(count <= most, f"block {block_id} must not hold more pictures than its header has room for",
-                      field="num_pics", offset=8, found=f"{count:,}", expected=f"at most {most:,}")  # fmt: skip
+        check.require(
+            count <= most,
+            f"block {block_id} must not hold more pictures than its header has room for",
+            field="num_pics",
+            offset=8,
+            found=f"{count:,}",
+            expected=f"at most {most:,}",
+        )
         entries = np.frombuffer(data, "<u4", 3 * count, BLOCK_FIXED_BYTES).reshape(3, count)
         block = BlockHeader(header.compress_level, block_id, *entries)
         _check_entries(block, header, check)
@@ -287,10 +398,14 @@ def _check_entries(block: BlockHeader, header: DtsHeader, check: Checker) -> Non
             n = int(np.argmax(bad))
             row = ("offset", "size", "label").index(name)
             check.require(
-                False, f"block {block.block_id}: picture {n} must lie inside its block, apart from the others, "
-                "with a label of a class", field=f"{name}s[{n}]", found=f"{int(array[n]):,}", expected=expected,
+                False,
+                f"block {block.block_id}: picture {n} must lie inside its block, apart from the others, "
+                "with a label of a class",
+                field=f"{name}s[{n}]",
+                found=f"{int(array[n]):,}",
+                expected=expected,
                 offset=BLOCK_FIXED_BYTES + 4 * (row * count + n),
-            )  # fmt: skip
+            )
 
 
 _BLOCK = struct.Struct("<4sII")

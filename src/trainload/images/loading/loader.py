@@ -108,12 +108,19 @@ class ImageLoader:
         self._selection = select(len(self._set.labels), self._set.blocks, indices, weights)
         self._cut = RankCut(Ranks(rank, world_size), batch_size, cast(Last, last), len(self._selection))
         self._decoder = SampleDecoder(
-            self._set, ops, out=out, layout=layout, dct_scale=dct_scale, replace=on_error == "replace",
-            verify=verify == "blocks", with_ids=with_ids, orientation=orientation,
+            self._set,
+            ops,
+            out=out,
+            layout=layout,
+            dct_scale=dct_scale,
+            replace=on_error == "replace",
+            verify=verify == "blocks",
+            with_ids=with_ids,
+            orientation=orientation,
             entry_point_bytes=entry_point_budget(
                 self._set, self._selection.ids, memory_limit().size_bytes // processes_on_this_machine()
             ),
-        )  # fmt: skip
+        )
         self.picture_shape, self.dtype = self._decoder.picture_shape, self._decoder.dtype
         self.mode, self.mode_reason = self._choose_mode(mode)
         kind = _shuffle_kind(shuffle, weights is not None, self._set.is_training, self.mode, self._set.has_blocks)
@@ -287,9 +294,14 @@ class ImageLoader:
     def _planner_of(self, cut: Cut) -> Planner:
         if cut not in self._planners:
             planner = Planner(
-                self._selection, cut, self._workforce, labels=self._set.labels, places=self._set.places,
-                has_blocks=self._set.has_blocks, whole_batches=self._decoder.gathers,
-            )  # fmt: skip
+                self._selection,
+                cut,
+                self._workforce,
+                labels=self._set.labels,
+                places=self._set.places,
+                has_blocks=self._set.has_blocks,
+                whole_batches=self._decoder.gathers,
+            )
             self._planners = {cut: planner}
         return self._planners[cut]
 
@@ -311,9 +323,13 @@ class ImageLoader:
         feed = None
         if memory is not None and self._set.pictures is not None:
             feed = ArenaFeed(
-                plan, self._set.pictures, memory, self.stats, reads=reads,
+                plan,
+                self._set.pictures,
+                memory,
+                self.stats,
+                reads=reads,
                 following=following if another and alone and len(plan.stream) else None,
-            )  # fmt: skip
+            )
         run = Run(plan, self._decoder, arrays, self.stats, feed=feed, ahead=following if another and many else None)
         run.start()
         return run

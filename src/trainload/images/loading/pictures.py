@@ -142,8 +142,9 @@ class FolderPictures:
                 if source.size != expected:
                     raise SampleError(
                         f"the file must keep its size while it is in use: {source.size:,} bytes, were {expected:,}",
-                        sample=unit, path=path,
-                    )  # fmt: skip
+                        sample=unit,
+                        path=path,
+                    )
                 source.readinto_at(start, buffer)
         except OSError as error:
             if not is_of_one_file(error):

@@ -87,10 +87,19 @@ class Planner:
                 groups = block_groups(rule, epoch, selection.blocks)[places.unit[stream]]
             windows = buffer_windows(places, stream, groups, buffer_bytes)
         return RunPlan(
-            seed=rule.seed, epoch=epoch, stream=stream, share=share, windows=windows, labels=self._labels,
-            workers=force.workers, io_workers=force.io_workers, prefetch=force.prefetch, verify=force.verify,
-            slice_size=self._slice_size, draws=None if draws is None else draws[share.positions],
-        )  # fmt: skip
+            seed=rule.seed,
+            epoch=epoch,
+            stream=stream,
+            share=share,
+            windows=windows,
+            labels=self._labels,
+            workers=force.workers,
+            io_workers=force.io_workers,
+            prefetch=force.prefetch,
+            verify=force.verify,
+            slice_size=self._slice_size,
+            draws=None if draws is None else draws[share.positions],
+        )
 
 
 def _slice_size(batch_size: int, workers: int, places: Places | None, ids: NDArray[np.int64]) -> int:

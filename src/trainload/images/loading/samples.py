@@ -69,9 +69,15 @@ class SampleDecoder:
         shape = None if samples.pixels is None else samples.pixels.shape[1:]
         self.limits = PictureLimits.of_set(samples.largest_picture, samples.most_pixels)
         self._pictures = PictureDecoder(
-            ops, out=out, layout=layout, dct_scale=dct_scale, array_shape=shape, entry_point_bytes=entry_point_bytes,
-            orientation=orientation, limits=self.limits,
-        )  # fmt: skip
+            ops,
+            out=out,
+            layout=layout,
+            dct_scale=dct_scale,
+            array_shape=shape,
+            entry_point_bytes=entry_point_bytes,
+            orientation=orientation,
+            limits=self.limits,
+        )
         self.entry_point_bytes = entry_point_bytes
         self.picture_shape = self._pictures.shape
         self.dtype = self._pictures.dtype
@@ -113,9 +119,17 @@ class SampleDecoder:
         damaged = fill.reasons(ids)
         sizes[list(damaged)] = 0  # what a checksum refuses is not decoded, nor are entry points learned from it
         reasons = self._pictures.run(
-            scratch, fill.arena, offsets, sizes, ids.astype(np.uint64), job.seed, job.epoch, images,
-            job.codes[first:end], draws,
-        )  # fmt: skip
+            scratch,
+            fill.arena,
+            offsets,
+            sizes,
+            ids.astype(np.uint64),
+            job.seed,
+            job.epoch,
+            images,
+            job.codes[first:end],
+            draws,
+        )
         job.reasons.update({first + n: reason for n, reason in (reasons | damaged).items()})
 
     def _take_pixels(

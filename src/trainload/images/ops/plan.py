@@ -21,9 +21,21 @@ from trainload.running.philox import Draws
 
 JITTERS = ("Brightness", "Contrast", "Saturation", "Hue")
 RAND_AUGMENT_NAMES = (
-    "Identity", "ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate", "Brightness", "Color", "Contrast",
-    "Sharpness", "Posterize", "Solarize", "AutoContrast", "Equalize",
-)  # fmt: skip
+    "Identity",
+    "ShearX",
+    "ShearY",
+    "TranslateX",
+    "TranslateY",
+    "Rotate",
+    "Brightness",
+    "Color",
+    "Contrast",
+    "Sharpness",
+    "Posterize",
+    "Solarize",
+    "AutoContrast",
+    "Equalize",
+)
 _SIGNED = frozenset(RAND_AUGMENT_NAMES[1:10])
 _PADDING_MODES = ("constant", "edge", "reflect", "symmetric")
 _TRIES = 10

@@ -59,9 +59,13 @@ def _bad_archives_are_format_errors(field: str, path: str) -> Iterator[None]:
         yield
     except (EOFError, zlib.error, gzip.BadGzipFile, tarfile.TarError, _TooLargeError) as error:
         raise FormatError(
-            "an original file must unpack whole", field=field, offset=None, found=error,
-            expected=f"at most {MAX_FILE_BYTES:,} bytes of undamaged data", path=path,
-        ) from error  # fmt: skip
+            "an original file must unpack whole",
+            field=field,
+            offset=None,
+            found=error,
+            expected=f"at most {MAX_FILE_BYTES:,} bytes of undamaged data",
+            path=path,
+        ) from error
 
 
 class _TooLargeError(Exception):
@@ -118,9 +122,13 @@ def read_mnist(originals: Originals, *, is_training: bool) -> Split:
     labels = _parse_idx(originals, f"{prefix}-labels-idx1-ubyte", _IDX_LABELS, ())
     if len(pixels) != len(labels):
         raise FormatError(
-            "pictures and labels must be equally many", field=f"{prefix} count", offset=4,
-            found=f"{len(labels):,} labels", expected=f"{len(pixels):,}", path=originals.path,
-        )  # fmt: skip
+            "pictures and labels must be equally many",
+            field=f"{prefix} count",
+            offset=4,
+            found=f"{len(labels):,} labels",
+            expected=f"{len(pixels):,}",
+            path=originals.path,
+        )
     _check_labels(labels, 10, prefix, originals.path)
     return Split(labels, pixels[..., None])
 
@@ -134,10 +142,13 @@ def _parse_idx(originals: Originals, name: str, magic: int, shape: tuple[int, ..
     picture_bytes = int(np.prod(shape, dtype=np.int64))
     if not good or len(data) != head.size + numbers[1] * picture_bytes:
         raise FormatError(
-            "an idx file must hold what its head says", field=name, offset=0,
+            "an idx file must hold what its head says",
+            field=name,
+            offset=0,
             found=f"numbers {numbers} in {len(data):,} bytes",
-            expected=f"{magic:#06x}, a count, {shape} and as many bytes", path=originals.path,
-        )  # fmt: skip
+            expected=f"{magic:#06x}, a count, {shape} and as many bytes",
+            path=originals.path,
+        )
     return np.frombuffer(data, np.uint8, offset=head.size).reshape(numbers[1], *shape)
 
 
@@ -149,9 +160,13 @@ def read_cifar(originals: Originals, names: tuple[str, ...], *, label_bytes: int
         data = originals.read(name)
         if not data or len(data) % record:
             raise FormatError(
-                "a binary CIFAR file must hold whole records", field=name, offset=len(data) - len(data) % record,
-                found=f"{len(data):,} bytes", expected=f"a multiple of {record:,}", path=originals.path,
-            )  # fmt: skip
+                "a binary CIFAR file must hold whole records",
+                field=name,
+                offset=len(data) - len(data) % record,
+                found=f"{len(data):,} bytes",
+                expected=f"a multiple of {record:,}",
+                path=originals.path,
+            )
         records = np.frombuffer(data, np.uint8).reshape(-1, record)
         labels.append(records[:, label_bytes - 1])
         pixels.append(records[:, label_bytes:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
@@ -164,6 +179,10 @@ def _check_labels(labels: NDArray[np.uint8], num_classes: int, name: str, path: 
     if len(wrong):
         n = int(wrong[0])
         raise FormatError(
-            "a label must be one of the classes", field=f"{name}: label {n}", offset=None, found=int(labels[n]),
-            expected=f"below {num_classes}", path=path,
-        )  # fmt: skip
+            "a label must be one of the classes",
+            field=f"{name}: label {n}",
+            offset=None,
+            found=int(labels[n]),
+            expected=f"below {num_classes}",
+            path=path,
+        )

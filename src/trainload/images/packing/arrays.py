@@ -36,14 +36,24 @@ class _Kind:
 KINDS = {
     "mnist": _Kind(MNIST, "train-images-idx3-ubyte.gz and its three companions", (), ()),
     "cifar10": _Kind(
-        CIFAR10, "cifar-10-binary.tar.gz", tuple(f"data_batch_{n}.bin" for n in range(1, 6)), ("test_batch.bin",),
-        1, "batches.meta.txt", ("data_batch_1", "test_batch", "batches.meta"),
+        CIFAR10,
+        "cifar-10-binary.tar.gz",
+        tuple(f"data_batch_{n}.bin" for n in range(1, 6)),
+        ("test_batch.bin",),
+        1,
+        "batches.meta.txt",
+        ("data_batch_1", "test_batch", "batches.meta"),
     ),
     "cifar100": _Kind(
-        CIFAR100, "cifar-100-binary.tar.gz", ("train.bin",), ("test.bin",), 2, "fine_label_names.txt",
+        CIFAR100,
+        "cifar-100-binary.tar.gz",
+        ("train.bin",),
+        ("test.bin",),
+        2,
+        "fine_label_names.txt",
         ("train", "test", "meta"),
     ),
-}  # fmt: skip
+}
 
 
 def pack_arrays(
@@ -77,10 +87,15 @@ def pack_arrays(
     for is_training, split in splits.items():
         path = paths[is_training]
         header = _write(path, KINDS[kind], split, is_training=is_training, reference=reference)
-        written.append({
-            "path": str(path), "dataset": header.dataset_type, "samples": header.num_samples,
-            "bytes": path.stat().st_size, "crc": f"{header.crc_code:08x}",
-        })  # fmt: skip
+        written.append(
+            {
+                "path": str(path),
+                "dataset": header.dataset_type,
+                "samples": header.num_samples,
+                "bytes": path.stat().st_size,
+                "crc": f"{header.crc_code:08x}",
+            }
+        )
     return written
 
 
@@ -103,9 +118,13 @@ def _check_class_names(originals: Originals, kind: _Kind) -> None:
     expected = CLASS_NAMES[kind.dataset_type]
     if found != expected:
         raise FormatError(
-            "the source must name the classes of the original set", field=kind.names_file, offset=None,
-            found=", ".join(found[:10]), expected=", ".join(expected[:10]), path=originals.path,
-        )  # fmt: skip
+            "the source must name the classes of the original set",
+            field=kind.names_file,
+            offset=None,
+            found=", ".join(found[:10]),
+            expected=", ".join(expected[:10]),
+            path=originals.path,
+        )
 
 
 def _read_split(originals: Originals, kind: _Kind, *, is_training: bool) -> Split:
@@ -135,13 +154,31 @@ def _to_header(kind: _Kind, shape: tuple[int, ...], *, is_training: bool, crc: i
     count, height, width, channels = shape
     block_bytes = count * (1 + height * width * channels)
     return DtsHeader(
-        dataset_type=kind.dataset_type, is_training=is_training, compress_level=0, val_set_prep=0,
-        num_classes=len(CLASS_NAMES[kind.dataset_type]), image_width=width, image_height=height, num_channels=channels,
-        color_type="GRAY" if channels == 1 else "RGB", num_samples=count, num_volumes=1, volume_id=0, total_blocks=1,
-        num_blocks=1, total_bytes=ARRAY_HEADER_BYTES + block_bytes, header_bytes=ARRAY_HEADER_BYTES,
-        block_bytes=block_bytes, block_size=block_bytes, block_header_size=0, pic_alignment=0,
-        max_pic_area=width * height, max_pic_per_block=count, compression_ratio=1.0, crc_code=crc,
-    )  # fmt: skip
+        dataset_type=kind.dataset_type,
+        is_training=is_training,
+        compress_level=0,
+        val_set_prep=0,
+        num_classes=len(CLASS_NAMES[kind.dataset_type]),
+        image_width=width,
+        image_height=height,
+        num_channels=channels,
+        color_type="GRAY" if channels == 1 else "RGB",
+        num_samples=count,
+        num_volumes=1,
+        volume_id=0,
+        total_blocks=1,
+        num_blocks=1,
+        total_bytes=ARRAY_HEADER_BYTES + block_bytes,
+        header_bytes=ARRAY_HEADER_BYTES,
+        block_bytes=block_bytes,
+        block_size=block_bytes,
+        block_header_size=0,
+        pic_alignment=0,
+        max_pic_area=width * height,
+        max_pic_per_block=count,
+        compression_ratio=1.0,
+        crc_code=crc,
+    )
 
 
 def _with_genuine_sizes(header: DtsHeader) -> DtsHeader:

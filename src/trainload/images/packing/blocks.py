@@ -116,9 +116,12 @@ def fill_block_bytes(block: Block, labels: NDArray[np.int32], header: tuple[int,
     ends = block_header_size + np.cumsum(aligned_sizes(sizes))
     offsets = np.concatenate(([block_header_size], ends))[: len(block)]
     head = dts.BlockHeader(
-        level, block_id, offsets.astype(np.uint32), sizes.astype(np.uint32),
+        level,
+        block_id,
+        offsets.astype(np.uint32),
+        sizes.astype(np.uint32),
         labels[[placed.picture for placed in block]].astype(np.uint32),
-    )  # fmt: skip
+    )
     out[:block_header_size] = head.to_bytes(block_header_size)
     at = block_header_size
     for placed, size in zip(block, sizes.tolist()):

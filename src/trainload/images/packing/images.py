@@ -77,9 +77,20 @@ def pack_images(
     packers = []
     for name, table in tables.items():
         options = PackOptions(
-            level, (name or split) == "train", reference, min_blocks, volumes, jobs or os.cpu_count() or 1, seed, exif,
-            oversize, on_error, check, resume, overwrite,
-        )  # fmt: skip
+            level,
+            (name or split) == "train",
+            reference,
+            min_blocks,
+            volumes,
+            jobs or os.cpu_count() or 1,
+            seed,
+            exif,
+            oversize,
+            on_error,
+            check,
+            resume,
+            overwrite,
+        )
         path = Path(out) / f"{name}.dts" if name else Path(out)
         packers.append(SetPacker(table, path, options, progress))
     for folder in {packer.path.parent for packer in packers}:

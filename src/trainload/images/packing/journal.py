@@ -45,12 +45,15 @@ class BlockRecord:
 
     def to_line(self) -> bytes:
         record = {
-            "volume": self.volume, "crc": self.crc, "used_bytes": self.used_bytes, "max_area": self.max_area,
+            "volume": self.volume,
+            "crc": self.crc,
+            "used_bytes": self.used_bytes,
+            "max_area": self.max_area,
             "refusals": self.refusals,
             "pictures": base64.b64encode(self.pictures.astype("<u4").tobytes()).decode(),
             "kinds": base64.b64encode(self.kinds.astype("<u2").tobytes()).decode(),
             "picture_crcs": base64.b64encode(self.picture_crcs.astype("<u4").tobytes()).decode(),
-        }  # fmt: skip
+        }
         return json.dumps(record).encode() + b"\n"
 
     @staticmethod
@@ -58,13 +61,15 @@ class BlockRecord:
         """Raises ValueError, KeyError or TypeError for a line that is not whole."""
         record = json.loads(line)
         return BlockRecord(
-            int(record["volume"]), int(record["crc"]),
+            int(record["volume"]),
+            int(record["crc"]),
             np.frombuffer(base64.b64decode(record["pictures"]), "<u4"),
             np.frombuffer(base64.b64decode(record["kinds"]), "<u2"),
             np.frombuffer(base64.b64decode(record["picture_crcs"]), "<u4"),
-            int(record["used_bytes"]), int(record["max_area"]),
+            int(record["used_bytes"]),
+            int(record["max_area"]),
             [(int(n), int(kind), str(why)) for n, kind, why in record["refusals"]],
-        )  # fmt: skip
+        )
 
 
 class Journal:

@@ -114,10 +114,15 @@ class SetPacker:
         """What the file says about its making, and what two packs must share to be the same."""
         options = self.options
         return {
-            "tool": f"trainload {version('trainload')}", "pillow": PIL.__version__, "level": options.level,
-            "arrangement": "reference" if options.reference else "mixed", "seed": options.seed, "exif": options.exif,
-            "oversize": options.oversize, "restart_marker_rows": int(options.level > 0 and not options.reference),
-        }  # fmt: skip
+            "tool": f"trainload {version('trainload')}",
+            "pillow": PIL.__version__,
+            "level": options.level,
+            "arrangement": "reference" if options.reference else "mixed",
+            "seed": options.seed,
+            "exif": options.exif,
+            "oversize": options.oversize,
+            "restart_marker_rows": int(options.level > 0 and not options.reference),
+        }
 
     def _identity(self) -> dict[str, Any]:
         options, table = self.options, self.table
@@ -125,9 +130,12 @@ class SetPacker:
         content.update(table.names.blob)
         content.update(table.sizes.tobytes())
         return self._parameters() | {
-            "split": "train" if options.is_training else "val", "min_blocks": options.min_blocks,
-            "volumes": options.volumes, "check": options.check, "source": content.hexdigest(),
-        }  # fmt: skip
+            "split": "train" if options.is_training else "val",
+            "min_blocks": options.min_blocks,
+            "volumes": options.volumes,
+            "check": options.check,
+            "source": content.hexdigest(),
+        }
 
     def _level_options(self, capacity: int) -> LevelOptions:
         options = self.options
@@ -138,9 +146,15 @@ class SetPacker:
     def _facts(self, block_header_size: int) -> SetFacts:
         options, table = self.options, self.table
         return SetFacts(
-            options.level, options.is_training, options.reference, table.class_names, table.labels, table.sizes,
-            block_header_size, self._parameters(),
-        )  # fmt: skip
+            options.level,
+            options.is_training,
+            options.reference,
+            table.class_names,
+            table.labels,
+            table.sizes,
+            block_header_size,
+            self._parameters(),
+        )
 
     # ---- blocks -----------------------------------------------------------------------------------------------------
 
@@ -224,11 +238,15 @@ class SetPacker:
                 place = (facts.level, len(volume.records), facts.block_header_size)
                 used_bytes = blocks.fill_block_bytes(block, facts.labels, place, buffer)
                 record = BlockRecord(
-                    volume_id, isal_zlib.crc32(buffer), np.array([placed.picture for placed in block], np.uint32),
+                    volume_id,
+                    isal_zlib.crc32(buffer),
+                    np.array([placed.picture for placed in block], np.uint32),
                     np.array([placed.kinds for placed in block], np.uint16),
-                    np.array([isal_zlib.crc32(placed.data or b"") for placed in block], np.uint32), used_bytes,
-                    max((placed.area for placed in block), default=0), self._new_refusals,
-                )  # fmt: skip
+                    np.array([isal_zlib.crc32(placed.data or b"") for placed in block], np.uint32),
+                    used_bytes,
+                    max((placed.area for placed in block), default=0),
+                    self._new_refusals,
+                )
                 self._new_refusals = []
                 volume.add(file, buffer, record)
                 journal.add(record)
@@ -323,16 +341,26 @@ class SetPacker:
         packed = np.concatenate([volume.pictures() for volume in volumes])
         room = len(records) * (dts.BLOCK_SIZE - facts.block_header_size)
         return SetSummary(
-            paths=tuple(str(volume.path) for volume in volumes), report_path=str(self._report_path),
-            level=facts.level, pictures=sum(counts), refused=len(self.refusals), classes=len(facts.class_names),
-            blocks=len(records), source_bytes=int(facts.sizes[packed].sum()),
+            paths=tuple(str(volume.path) for volume in volumes),
+            report_path=str(self._report_path),
+            level=facts.level,
+            pictures=sum(counts),
+            refused=len(self.refusals),
+            classes=len(facts.class_names),
+            blocks=len(records),
+            source_bytes=int(facts.sizes[packed].sum()),
             total_bytes=sum(volume.total_bytes for volume in volumes),
-            unused_share=1 - sum(record.used_bytes for record in records) / room, max_pictures_per_block=max(counts),
-            block_header_size=facts.block_header_size, kinds=count_kinds(self.kinds), ignored=self.table.ignored,
-            left_out=self.table.left_out.facts(), empty_classes=self.table.empty_classes(),
-            paths_stored=paths_stored and not facts.reference, genuine_readable=max(counts) <= dts.GENUINE_MAX_PICS,
+            unused_share=1 - sum(record.used_bytes for record in records) / room,
+            max_pictures_per_block=max(counts),
+            block_header_size=facts.block_header_size,
+            kinds=count_kinds(self.kinds),
+            ignored=self.table.ignored,
+            left_out=self.table.left_out.facts(),
+            empty_classes=self.table.empty_classes(),
+            paths_stored=paths_stored and not facts.reference,
+            genuine_readable=max(counts) <= dts.GENUINE_MAX_PICS,
             seconds=time.monotonic() - started,
-        )  # fmt: skip
+        )
 
 
 def volume_paths(path: Path, volumes: int) -> list[Path]:

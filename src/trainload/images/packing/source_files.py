@@ -23,9 +23,13 @@ class FolderFiles:
         with FileSource(path) as source:
             if source.size != locator[2]:
                 raise FormatError(
-                    "a picture must not change while it is packed", field="file size", offset=None,
-                    found=f"{source.size:,} bytes", expected=f"{locator[2]:,} bytes", path=path,
-                )  # fmt: skip
+                    "a picture must not change while it is packed",
+                    field="file size",
+                    offset=None,
+                    found=f"{source.size:,} bytes",
+                    expected=f"{locator[2]:,} bytes",
+                    path=path,
+                )
             return source.read_at(0, locator[2])
 
 

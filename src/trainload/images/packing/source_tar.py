@@ -82,10 +82,13 @@ class _Archive:
         place = self._start + info.offset_data
         if info.offset_data + info.size > self._size:
             raise FormatError(
-                "a tar's member must end inside the archive", field="tar member", offset=place,
-                found=f"{info.size:,} bytes", expected=f"at most {self._size - info.offset_data:,}",
+                "a tar's member must end inside the archive",
+                field="tar member",
+                offset=place,
+                found=f"{info.size:,} bytes",
+                expected=f"at most {self._size - info.offset_data:,}",
                 path=self._source.path,
-            )  # fmt: skip
+            )
         if member.name.lower().endswith(".tar") and not self._folder:
             folder = member.name[:-4]
             yield Member(folder, MemberKind.FOLDER)
@@ -119,17 +122,25 @@ class _Archive:
     def _broken(self, found: object) -> FormatError:
         offset = self._start + self._tar.offset if hasattr(self, "_tar") else self._start
         return FormatError(
-            "a tar's member header must be whole", field="tar header", offset=offset, found=found, expected="a header",
+            "a tar's member header must be whole",
+            field="tar header",
+            offset=offset,
+            found=found,
+            expected="a header",
             path=self._source.path,
-        )  # fmt: skip
+        )
 
     def _checked(self, name: str, offset: int) -> str:
         parts = [part for part in name.split("/") if part not in ("", ".")]
         if name.startswith("/") or ".." in parts or "\0" in name:
             raise FormatError(
-                "a member's name must stay below the archive's folder", field="tar name", offset=self._start + offset,
-                found=repr(name), expected="a relative path without ..", path=self._source.path,
-            )  # fmt: skip
+                "a member's name must stay below the archive's folder",
+                field="tar name",
+                offset=self._start + offset,
+                found=repr(name),
+                expected="a relative path without ..",
+                path=self._source.path,
+            )
         return "/".join(parts)
 
 
@@ -168,9 +179,13 @@ class _Window(io.RawIOBase):
         count = left if size < 0 else min(size, left)
         if count > MAX_HEADER_BYTES:
             raise FormatError(
-                "a tar's member header must not exceed its limit", field="tar header", offset=self._start + self._at,
-                found=f"{count:,} bytes", expected=f"at most {MAX_HEADER_BYTES:,}", path=self._source.path,
-            )  # fmt: skip
+                "a tar's member header must not exceed its limit",
+                field="tar header",
+                offset=self._start + self._at,
+                found=f"{count:,} bytes",
+                expected=f"at most {MAX_HEADER_BYTES:,}",
+                path=self._source.path,
+            )
         data = self._source.read_at(self._start + self._at, count)
         self._at += count
         return data

@@ -23,9 +23,13 @@ class TarLinks:
     """
 
     def __init__(
-        self, files: Set[bytes], folders: Set[bytes], symbolic: Mapping[bytes, bytes], hard: Mapping[bytes, bytes],
+        self,
+        files: Set[bytes],
+        folders: Set[bytes],
+        symbolic: Mapping[bytes, bytes],
+        hard: Mapping[bytes, bytes],
         path: str,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._files = files
         self._symbolic = symbolic
         self._hard = hard
@@ -65,9 +69,13 @@ class TarLinks:
         self._left -= 1
         if self._left < 0:
             raise FormatError(
-                "links to folders must not multiply an archive's files", field="tar links", offset=None,
-                found=f"more than {MAX_COPIES} for each member", expected="fewer", path=self._path,
-            )  # fmt: skip
+                "links to folders must not multiply an archive's files",
+                field="tar links",
+                offset=None,
+                found=f"more than {MAX_COPIES} for each member",
+                expected="fewer",
+                path=self._path,
+            )
 
     def _end_of(self, link: bytes) -> bytes | str:
         """The path that a link leads to in the end, no link itself; or a reason."""

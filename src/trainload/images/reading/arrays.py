@@ -50,9 +50,13 @@ class ArrayReader:
         if len(wrong):
             n = int(wrong[0])
             raise FormatError(
-                "a label must be one of the classes", field=f"labels[{n}]", offset=header.header_bytes + n,
-                found=int(labels[n]), expected=f"below num_classes = {header.num_classes}", path=self.path,
-            )  # fmt: skip
+                "a label must be one of the classes",
+                field=f"labels[{n}]",
+                offset=header.header_bytes + n,
+                found=int(labels[n]),
+                expected=f"below num_classes = {header.num_classes}",
+                path=self.path,
+            )
         return labels.astype(np.int32)
 
     @cached_property
@@ -91,13 +95,19 @@ class ArrayReader:
         """What `trainload info` shows, as JSON values."""
         counts = np.bincount(self.labels, minlength=self.header.num_classes)
         return {
-            "format": "DTS array", "path": self.path, "dataset": self.header.dataset_type,
-            "split": "train" if self.header.is_training else "val", "samples": len(self),
-            "picture_shape": list(self.picture_shape), "classes": self.header.num_classes,
-            "class_names": list(self.class_names), "samples_per_class": counts.tolist(),
-            "bytes": self._source.size, "crc": f"{self.header.crc_code:08x}",
+            "format": "DTS array",
+            "path": self.path,
+            "dataset": self.header.dataset_type,
+            "split": "train" if self.header.is_training else "val",
+            "samples": len(self),
+            "picture_shape": list(self.picture_shape),
+            "classes": self.header.num_classes,
+            "class_names": list(self.class_names),
+            "samples_per_class": counts.tolist(),
+            "bytes": self._source.size,
+            "crc": f"{self.header.crc_code:08x}",
             "genuine_mnist_sizes": self.header.block_bytes != self.header.num_samples + self.header.pixel_bytes,
-        }  # fmt: skip
+        }
 
     def close(self) -> None:
         """Close the file; closing twice is fine. Arrays that were read stay valid."""

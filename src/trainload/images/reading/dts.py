@@ -161,9 +161,13 @@ class DtsReader:
         if found != expected:
             volume, start = self._locate(k)
             raise FormatError(
-                "a block's CRC-32 must match its bytes", field=f"block {k}", offset=start, found=f"{found:#010x}",
-                expected=f"{expected:#010x}", path=volume.source.path,
-            )  # fmt: skip
+                "a block's CRC-32 must match its bytes",
+                field=f"block {k}",
+                offset=start,
+                found=f"{found:#010x}",
+                expected=f"{expected:#010x}",
+                path=volume.source.path,
+            )
 
     def check_picture(self, i: int, data: Buffer) -> None:
         """Raise FormatError where the CRC-32 of sample `i`'s bytes is not the one that the file carries, if it does."""
@@ -176,9 +180,11 @@ class DtsReader:
             raise FormatError(
                 "a picture's CRC-32 must match its bytes",
                 field=f"sample {i} in block {block}" + (f" (from {source})" if source else ""),
-                offset=start + int(self.offset_in_block[i]), found=f"{found:#010x}", expected=f"{expected:#010x}",
+                offset=start + int(self.offset_in_block[i]),
+                found=f"{found:#010x}",
+                expected=f"{expected:#010x}",
                 path=volume.source.path,
-            )  # fmt: skip
+            )
 
     def samples(self, indices: ArrayLike) -> list[Sample]:
         """The samples of any ids, in the order asked, read in file order with neighbours in one read.

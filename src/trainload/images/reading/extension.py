@@ -42,9 +42,13 @@ def parse_sections(region: bytes, path: str) -> Sections:
     sections = sections_from_bytes(region[EXTENSION_START:], path=path, offset=EXTENSION_START)
     tags = [tag for tag, _ in sections]
     Checker(path).require(
-        len(set(tags)) == len(tags), "each tag must occur once", field="sections", offset=EXTENSION_START, found=tags,
+        len(set(tags)) == len(tags),
+        "each tag must occur once",
+        field="sections",
+        offset=EXTENSION_START,
+        found=tags,
         expected="different tags",
-    )  # fmt: skip
+    )
     return sections
 
 
@@ -56,14 +60,22 @@ def check_header_crc(region: bytes, sections: Sections, path: str) -> None:
     start = len(region) - HEAD_BYTES - len(body)
     check = Checker(path)
     check.require(
-        tag == dts.TAG_HEADER_CRC and len(body) == 4, "the extension must be closed by the CRC-32 of all before it",
-        field="HCRC", offset=start, found=f"section {tag!r} of {len(body):,} bytes", expected="HCRC of 4 bytes",
-    )  # fmt: skip
+        tag == dts.TAG_HEADER_CRC and len(body) == 4,
+        "the extension must be closed by the CRC-32 of all before it",
+        field="HCRC",
+        offset=start,
+        found=f"section {tag!r} of {len(body):,} bytes",
+        expected="HCRC of 4 bytes",
+    )
     found, expected = isal_zlib.crc32(memoryview(region)[:start]), int.from_bytes(body, "little")
     check.require(
-        found == expected, f"the header and the extension, {start:,} bytes, must match their CRC-32", field="HCRC",
-        offset=0, found=f"{found:#010x}", expected=f"{expected:#010x}",
-    )  # fmt: skip
+        found == expected,
+        f"the header and the extension, {start:,} bytes, must match their CRC-32",
+        field="HCRC",
+        offset=0,
+        found=f"{found:#010x}",
+        expected=f"{expected:#010x}",
+    )
 
 
 class Extension:
@@ -134,9 +146,13 @@ class Extension:
         if len(wrong):
             k = int(wrong[0])
             self._check.require(
-                False, f"block {k} must hold as many pictures as the extension says", field=f"BLKS num_pics[{k}]",
-                offset=None, found=int(stated[k]), expected=int(counts[k]),
-            )  # fmt: skip
+                False,
+                f"block {k} must hold as many pictures as the extension says",
+                field=f"BLKS num_pics[{k}]",
+                offset=None,
+                found=int(stated[k]),
+                expected=int(counts[k]),
+            )
 
     def unpack_paths(self) -> Names | None:
         """The source paths of all pictures of this volume, None where the file carries none; unpacked once."""
@@ -180,6 +196,10 @@ class Extension:
 
     def _require_size(self, tag: bytes, found: int, expected: int) -> None:
         self._check.require(
-            found == expected, "a section must have the size that its kind has", field=tag.decode("ascii"), offset=None,
-            found=f"{found:,} bytes", expected=f"{expected:,} bytes",
-        )  # fmt: skip
+            found == expected,
+            "a section must have the size that its kind has",
+            field=tag.decode("ascii"),
+            offset=None,
+            found=f"{found:,} bytes",
+            expected=f"{expected:,} bytes",
+        )

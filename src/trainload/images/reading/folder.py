@@ -83,12 +83,18 @@ class FolderReader:
         """What `trainload info` shows, as JSON values."""
         counts = np.bincount(self.labels, minlength=len(self.class_names))
         return {
-            "format": "class folders", "path": self.path, "samples": len(self), "classes": len(self.class_names),
-            "class_names": list(self.class_names), "samples_per_class": counts.tolist(),
+            "format": "class folders",
+            "path": self.path,
+            "samples": len(self),
+            "classes": len(self.class_names),
+            "class_names": list(self.class_names),
+            "samples_per_class": counts.tolist(),
             "left_out": self.left_out.facts(),
-            "bytes": int(self.sizes.sum()), "picture_bytes_mean": round(float(self.sizes.mean())),
-            "picture_bytes_smallest": int(self.sizes.min()), "picture_bytes_largest": int(self.sizes.max()),
-        }  # fmt: skip
+            "bytes": int(self.sizes.sum()),
+            "picture_bytes_mean": round(float(self.sizes.mean())),
+            "picture_bytes_smallest": int(self.sizes.min()),
+            "picture_bytes_largest": int(self.sizes.max()),
+        }
 
     def close(self) -> None:
         """Nothing to close: every read opens and closes its own file."""

@@ -20,8 +20,14 @@ from trainload.storage.source import Source
 
 # What all volumes of one set must agree on.
 _SHARED_FIELDS = (
-    "dataset_type", "is_training", "compress_level", "num_classes", "num_volumes", "total_blocks", "block_header_size",
-)  # fmt: skip
+    "dataset_type",
+    "is_training",
+    "compress_level",
+    "num_classes",
+    "num_volumes",
+    "total_blocks",
+    "block_header_size",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,20 +87,32 @@ def check_volume_set(headers: Sequence[DtsHeader], paths: Sequence[str]) -> None
         for field in _SHARED_FIELDS:
             found, expected = getattr(header, field), getattr(first, field)
             Checker(path).require(
-                found == expected, "the volumes of a set must share their parameters", field=field, offset=None,
-                found=found, expected=f"{expected} as in {paths[0]}",
-            )  # fmt: skip
+                found == expected,
+                "the volumes of a set must share their parameters",
+                field=field,
+                offset=None,
+                found=found,
+                expected=f"{expected} as in {paths[0]}",
+            )
     check = Checker(paths[0])
     ids = sorted(header.volume_id for header in headers)
     check.require(
-        ids == list(range(first.num_volumes)), "a set must be opened with each of its volumes once", field="volume_id",
-        offset=60, found=f"volumes {_some(ids)}", expected=f"volumes 0 to {first.num_volumes - 1}",
-    )  # fmt: skip
+        ids == list(range(first.num_volumes)),
+        "a set must be opened with each of its volumes once",
+        field="volume_id",
+        offset=60,
+        found=f"volumes {_some(ids)}",
+        expected=f"volumes 0 to {first.num_volumes - 1}",
+    )
     blocks = sum(header.num_blocks for header in headers)
     check.require(
-        blocks == first.total_blocks, "total_blocks must count the blocks of all volumes", field="total_blocks",
-        offset=64, found=f"{first.total_blocks:,}", expected=f"{blocks:,}",
-    )  # fmt: skip
+        blocks == first.total_blocks,
+        "total_blocks must count the blocks of all volumes",
+        field="total_blocks",
+        offset=64,
+        found=f"{first.total_blocks:,}",
+        expected=f"{blocks:,}",
+    )
 
 
 def check_same_set(extensions: Sequence[Extension], paths: Sequence[str]) -> None:
@@ -102,9 +120,13 @@ def check_same_set(extensions: Sequence[Extension], paths: Sequence[str]) -> Non
     first = extensions[0].uuid()
     for extension, path in zip(extensions, paths):
         Checker(path).require(
-            extension.uuid() == first, "the volumes of a set must carry one UUID", field="UUID", offset=None,
-            found=extension.uuid() or "none", expected=f"{first or 'none'} as in {paths[0]}",
-        )  # fmt: skip
+            extension.uuid() == first,
+            "the volumes of a set must carry one UUID",
+            field="UUID",
+            offset=None,
+            found=extension.uuid() or "none",
+            expected=f"{first or 'none'} as in {paths[0]}",
+        )
 
 
 def _some(ids: list[int]) -> str:
@@ -142,9 +164,13 @@ def read_block_headers(volume: Volume) -> list[BlockHeader]:
     volume.extension.check_block_counts(counts)
     if counts.sum() != header.num_samples:
         raise FormatError(
-            "num_samples must count the pictures of all blocks", field="num_samples", offset=52,
-            found=f"{header.num_samples:,}", expected=f"{int(counts.sum()):,}", path=path,
-        )  # fmt: skip
+            "num_samples must count the pictures of all blocks",
+            field="num_samples",
+            offset=52,
+            found=f"{header.num_samples:,}",
+            expected=f"{int(counts.sum()):,}",
+            path=path,
+        )
     return blocks
 
 

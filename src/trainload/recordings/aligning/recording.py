@@ -75,9 +75,14 @@ class RecordingTimes:
             arrays = [frame.array() for frame in self.reader.iter_range(stream, _FIRST, _LAST)]
             samples = np.concatenate(arrays) if arrays else np.empty(0, self.reader.streams[stream].dtype)
             if len(samples) and samples[TIME_FIELD].max() > MAX_TIMESTAMP_NS:
-                raise FormatError("the time of a sample must fit 63 bits", field=TIME_FIELD, offset=None,
-                                  found=f"{samples[TIME_FIELD].max():,}", expected=f"at most {MAX_TIMESTAMP_NS:,}",
-                                  path=repr(self.reader))  # fmt: skip
+                raise FormatError(
+                    "the time of a sample must fit 63 bits",
+                    field=TIME_FIELD,
+                    offset=None,
+                    found=f"{samples[TIME_FIELD].max():,}",
+                    expected=f"at most {MAX_TIMESTAMP_NS:,}",
+                    path=repr(self.reader),
+                )
             self._packed[stream] = samples[np.argsort(samples[TIME_FIELD], kind="stable")]
         return self._packed[stream]
 

@@ -148,14 +148,26 @@ def _measure(pairs: Pairs, name: str, match: Match, method: Method) -> StreamRep
     reach = max(float(largest), 1.0) if len(size) else 1.0
     counts, edges = np.histogram(residual, HISTOGRAM_BINS, (-reach, reach))
     return StreamReport(
-        name=name, method=_describe(method), clock=pairs.drive.streams[name].clock,
-        total=len(match), unmatched=len(match) - len(size),
+        name=name,
+        method=_describe(method),
+        clock=pairs.drive.streams[name].clock,
+        total=len(match),
+        unmatched=len(match) - len(size),
         mean_ns=float(size.mean()) if len(size) else np.nan,
-        p50_ns=float(p50), p90_ns=float(p90), p99_ns=float(p99), p99_9_ns=float(p99_9), max_ns=float(largest),
-        offset_ns=fit.offset_ns, drift_ppm=fit.drift_ppm, jitter_ns=fit.jitter_ns, unwrapped=fit.unwrapped,
-        edges_ns=edges.tolist(), counts=counts.tolist(),
-        worst=_worst(times, residual, size), latency=_latency(pairs.drive, name),
-    )  # fmt: skip
+        p50_ns=float(p50),
+        p90_ns=float(p90),
+        p99_ns=float(p99),
+        p99_9_ns=float(p99_9),
+        max_ns=float(largest),
+        offset_ns=fit.offset_ns,
+        drift_ppm=fit.drift_ppm,
+        jitter_ns=fit.jitter_ns,
+        unwrapped=fit.unwrapped,
+        edges_ns=edges.tolist(),
+        counts=counts.tolist(),
+        worst=_worst(times, residual, size),
+        latency=_latency(pairs.drive, name),
+    )
 
 
 def _describe(method: Method) -> str:

@@ -51,8 +51,12 @@ def _details(stream: StreamReport, start_ns: int) -> str:
     )
     table = f"<table>{_row(['since the start', 'time, ns', 'residual'], 'th')}{rows}</table>" if rows else ""
     late = stream.latency
-    latency = "" if late is None else (
-        f"<p>Received later than acquired by p50 {span(late.p50_ns)}, p99 {span(late.p99_ns)}, "
-        f"max {span(late.max_ns)} (never used to match).</p>"
-    )  # fmt: skip
+    latency = (
+        ""
+        if late is None
+        else (
+            f"<p>Received later than acquired by p50 {span(late.p50_ns)}, p99 {span(late.p99_ns)}, "
+            f"max {span(late.max_ns)} (never used to match).</p>"
+        )
+    )
     return f"<h2>{escape(stream.name)}</h2><p>{escape(about)}. The worst:</p>{table}{latency}\n"

@@ -99,9 +99,13 @@ class ArrayStreams:
             raise UsageError(f"{name!r}: {error}") from error
         self._times[name] = times[order]
         self._infos[name] = StreamInfo(
-            id=len(self._infos), name=name, clock=clock, rate_hz=rate_hz, frame_duration_ns=frame_duration,
+            id=len(self._infos),
+            name=name,
+            clock=clock,
+            rate_hz=rate_hz,
+            frame_duration_ns=frame_duration,
             fields=dict(fields or {}),
-        )  # fmt: skip
+        )
 
     @property
     def streams(self) -> Mapping[str, StreamInfo]:

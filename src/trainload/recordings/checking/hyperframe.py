@@ -124,8 +124,13 @@ class _Verification:
             self._report.checked["windows"] = len(table)
             span = (int(table.start_ns[0]), int(table.end_ns[-1])) if len(table) else (0, 0)
             if span != (header.time_window_start_ns, header.time_window_end_ns):
-                self._found("the header must give the span of all windows", field="time_window_start_ns", offset=12,
-                            found=(header.time_window_start_ns, header.time_window_end_ns), expected=span)  # fmt: skip
+                self._found(
+                    "the header must give the span of all windows",
+                    field="time_window_start_ns",
+                    offset=12,
+                    found=(header.time_window_start_ns, header.time_window_end_ns),
+                    expected=span,
+                )
             if index is not None:
                 self._window_table(table, index)
         elif tag == sections.TAG_RECEIVE_TIMES:
@@ -142,9 +147,12 @@ class _Verification:
         for column, stream_id in enumerate(table.stream_ids.tolist()):
             rows = index[index["stream_id"] == stream_id]
             if len(rows) != int(table.count[:, column].sum(dtype=np.int64)):
-                self._found("the window table must agree with the index", field=f"section WNDW, stream {stream_id}",
-                            found=f"{int(table.count[:, column].sum(dtype=np.int64)):,} frames",
-                            expected=f"{len(rows):,} frames")  # fmt: skip
+                self._found(
+                    "the window table must agree with the index",
+                    field=f"section WNDW, stream {stream_id}",
+                    found=f"{int(table.count[:, column].sum(dtype=np.int64)):,} frames",
+                    expected=f"{len(rows):,} frames",
+                )
                 continue
             window = np.repeat(np.arange(len(table)), table.count[:, column])
             times, start = rows["timestamp_ns"].astype(np.int64), rows["byte_offset"].astype(np.int64)
@@ -153,9 +161,13 @@ class _Verification:
             bad = (times < table.start_ns[window]) | (times > table.end_ns[window])
             bad |= outside & ((rows["flags"] & hfrm.LATE) == 0)
             for row in np.flatnonzero(bad)[:MAX_FINDINGS].tolist():
-                self._found("a frame must lie in the window that the window table gives it", field="section WNDW",
-                            found=f"time {int(times[row])}, byte {int(start[row])}",
-                            expected=f"window {int(window[row])}", **self._frame_place(rows[row]))  # fmt: skip
+                self._found(
+                    "a frame must lie in the window that the window table gives it",
+                    field="section WNDW",
+                    found=f"time {int(times[row])}, byte {int(start[row])}",
+                    expected=f"window {int(window[row])}",
+                    **self._frame_place(rows[row]),
+                )
 
     def _records(self, header: hfrm.HyperframeHeader, index: hfrm.Index | None) -> hfrm.Index | None:
         """Walk the window records and compare them with the index; their entries, sorted as an index is."""
@@ -164,9 +176,14 @@ class _Verification:
         expected = 0
         for found in walk:
             if isinstance(found, Hole):
-                self._found("window records must follow one another up to the index", field="window record",
-                            offset=found.offset, end=found.end, found=found.reason,
-                            expected=f"record {expected}")  # fmt: skip
+                self._found(
+                    "window records must follow one another up to the index",
+                    field="window record",
+                    offset=found.offset,
+                    end=found.end,
+                    found=found.reason,
+                    expected=f"record {expected}",
+                )
             elif not found.last:
                 self._record_number(found, expected)
                 expected = found.head.window_number + 1
@@ -180,23 +197,38 @@ class _Verification:
 
     def _record_number(self, record: WindowRecord, expected: int) -> None:
         if record.head.window_number != expected:
-            self._found("window records must count from 0", field="window_number", offset=record.offset + 32,
-                        found=record.head.window_number, expected=expected)  # fmt: skip
+            self._found(
+                "window records must count from 0",
+                field="window_number",
+                offset=record.offset + 32,
+                found=record.head.window_number,
+                expected=expected,
+            )
 
     def _compare(self, index: hfrm.Index, recorded: hfrm.Index) -> None:
         """Frames that only the index or only the window records know, by the place of their bytes."""
         for have, other, what in ((index, recorded, "window record"), (recorded, index, "index entry")):
             missing = have[~np.isin(_rows_as_bytes(have), _rows_as_bytes(other))]
             for row in missing[:MAX_FINDINGS]:
-                self._found("index and window records must describe the same frames", field=what, found="none",
-                            expected="an equal one", **self._frame_place(row))  # fmt: skip
+                self._found(
+                    "index and window records must describe the same frames",
+                    field=what,
+                    found="none",
+                    expected="an equal one",
+                    **self._frame_place(row),
+                )
 
     def _header_facts(self, header: hfrm.HyperframeHeader, entries: hfrm.Index) -> None:
         present = len(np.unique(entries["stream_id"]))
         count = header.stream_count
         if not present <= count <= max(present, len(self._streams)):
-            self._found("the header must count the streams", field="stream_count", offset=32, found=count,
-                        expected=f"{present} with frames, {len(self._streams)} in the stream table")  # fmt: skip
+            self._found(
+                "the header must count the streams",
+                field="stream_count",
+                offset=32,
+                found=count,
+                expected=f"{present} with frames, {len(self._streams)} in the stream table",
+            )
 
     def _places(self, header: hfrm.HyperframeHeader, entries: hfrm.Index) -> None:
         """No two frames share bytes, and none reaches into index or sections."""
@@ -205,14 +237,23 @@ class _Verification:
         end = start + entries["byte_size"][order]
         reach = np.maximum.accumulate(end)
         for n in (np.flatnonzero(start[1:] < reach[:-1]) + 1)[:MAX_FINDINGS].tolist():
-            self._found("frames must not overlap", field="byte_offset", found=f"{int(start[n]):,}",
-                        expected=f"at least {int(reach[n - 1]):,}", **self._frame_place(entries[order[n]]))  # fmt: skip
+            self._found(
+                "frames must not overlap",
+                field="byte_offset",
+                found=f"{int(start[n]):,}",
+                expected=f"at least {int(reach[n - 1]):,}",
+                **self._frame_place(entries[order[n]]),
+            )
         after = [(header.index_offset, header.index_size), (header.sections_offset, header.sections_size)]
         for region, size in after:
             for n in np.flatnonzero((start < region + size) & (end > region) & (size > 0))[:MAX_FINDINGS].tolist():
-                self._found("a frame must not reach into index or sections", field="byte_size",
-                            found=f"an end at {int(end[n]):,}", expected=f"at most {region:,}",
-                            **self._frame_place(entries[order[n]]))  # fmt: skip
+                self._found(
+                    "a frame must not reach into index or sections",
+                    field="byte_size",
+                    found=f"an end at {int(end[n]):,}",
+                    expected=f"at most {region:,}",
+                    **self._frame_place(entries[order[n]]),
+                )
 
     def _payloads(self, entries: hfrm.Index, *, has_crcs: bool) -> None:
         total, done, damaged, bad_bytes = int(entries["byte_size"].sum(dtype=np.int64)), 0, 0, 0
@@ -228,8 +269,13 @@ class _Verification:
                 if has_crcs and crc != expected:
                     damaged, bad_bytes = damaged + 1, bad_bytes + size
                     if damaged <= MAX_FINDINGS:
-                        self._found("a payload's CRC-32 must match", field="payload", found=f"{crc:#010x}",
-                                    expected=f"{expected:#010x}", **self._frame_place(rows[n]))  # fmt: skip
+                        self._found(
+                            "a payload's CRC-32 must match",
+                            field="payload",
+                            found=f"{crc:#010x}",
+                            expected=f"{expected:#010x}",
+                            **self._frame_place(rows[n]),
+                        )
             if self._progress is not None:
                 self._progress(done, total)
         self._report.checked["payload bytes"] = total
@@ -240,8 +286,12 @@ class _Verification:
     def _frame_place(self, row: np.void) -> dict[str, int | str | None]:
         stream_id, offset = int(row["stream_id"]), int(row["byte_offset"])
         info = self._streams.get(stream_id)
-        return {"offset": offset, "end": offset + int(row["byte_size"]), "sample": int(row["stream_index"]),
-                "source": info.name if info else str(stream_id)}  # fmt: skip
+        return {
+            "offset": offset,
+            "end": offset + int(row["byte_size"]),
+            "sample": int(row["stream_index"]),
+            "source": info.name if info else str(stream_id),
+        }
 
 
 def _rows_as_bytes(index: hfrm.Index) -> NDArray[np.void]:

@@ -71,9 +71,12 @@ def extract_frames(
 
 
 def _write_streams(
-    drive: HyperframeReader, spans: dict[str, tuple[int, int]], paths: dict[str, Path], root: Path,
+    drive: HyperframeReader,
+    spans: dict[str, tuple[int, int]],
+    paths: dict[str, Path],
+    root: Path,
     progress: Progress | None,
-) -> int:  # fmt: skip
+) -> int:
     """Write the rows `spans` of each stream below `root`; bytes of their payloads."""
     total, done, size = sum(last - first for first, last in spans.values()), 0, 0
     for name, (first, last) in spans.items():

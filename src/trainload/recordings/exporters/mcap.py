@@ -111,9 +111,13 @@ def _channel_of(facts: Any, path: str) -> tuple[str, str, str, str, bytes, dict[
         texts = tuple(str(facts[key]) for key in ("topic", "encoding", "type", "schema_encoding"))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise FormatError(
-            "the channels of an import must be described", field="META import.channels", offset=None, found=repr(error),
-            expected="topic, type, encoding, schema and metadata", path=path,
-        ) from error  # fmt: skip
+            "the channels of an import must be described",
+            field="META import.channels",
+            offset=None,
+            found=repr(error),
+            expected="topic, type, encoding, schema and metadata",
+            path=path,
+        ) from error
     topic, encoding, name, schema_encoding = texts
     return topic, encoding, name, schema_encoding, body, metadata
 

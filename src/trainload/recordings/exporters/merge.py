@@ -38,10 +38,17 @@ def merge_recordings(
     window_ns = drives[0].header.window_length_ns if window is None else duration_ns(window, what="window")
     files = [file for drive in drives for file in drive.files]
     return rewrite(
-        path, list(infos.values()), selections, window_ns=window_ns, meta=_join_meta(drives, path),
-        drops=_join_drops(drives, infos), unknown=unknown_sections(files), inputs=files,
-        overwrite=overwrite, progress=progress,
-    )  # fmt: skip
+        path,
+        list(infos.values()),
+        selections,
+        window_ns=window_ns,
+        meta=_join_meta(drives, path),
+        drops=_join_drops(drives, infos),
+        unknown=unknown_sections(files),
+        inputs=files,
+        overwrite=overwrite,
+        progress=progress,
+    )
 
 
 def _join(drives: Sequence[HyperframeReader]) -> tuple[dict[str, StreamInfo], list[Selection]]:

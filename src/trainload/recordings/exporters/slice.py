@@ -51,10 +51,17 @@ def slice_recording(
         raise UsageError(f"no frame of {', '.join(names)} lies from {first:,} ns to {last:,} ns: {drive.path}")
     kept = {info.id for info in infos}
     return rewrite(
-        path, [replace(info) for info in infos], selections, window_ns=drive.header.window_length_ns, meta=drive.meta,
-        drops=[drop for drop in drive.drops if drop.stream_id in kept], unknown=unknown_sections(drive.files),
-        inputs=drive.files, overwrite=overwrite, progress=progress,
-    )  # fmt: skip
+        path,
+        [replace(info) for info in infos],
+        selections,
+        window_ns=drive.header.window_length_ns,
+        meta=drive.meta,
+        drops=[drop for drop in drive.drops if drop.stream_id in kept],
+        unknown=unknown_sections(drive.files),
+        inputs=drive.files,
+        overwrite=overwrite,
+        progress=progress,
+    )
 
 
 def _rows(file: HyperframeFile, stream_id: int, start_ns: int, end_ns: int, *, packed: bool) -> slice:

@@ -61,11 +61,18 @@ class Envelope:
         """The record of version 2 with its shell."""
         return (
             _RECORD_2.pack(
-                self.stream_id, self.stream_index, self.log_ns, self.publish_ns, self.sequence, self.join, self.offset,
-                len(self.shell), self.channel or 0,
+                self.stream_id,
+                self.stream_index,
+                self.log_ns,
+                self.publish_ns,
+                self.sequence,
+                self.join,
+                self.offset,
+                len(self.shell),
+                self.channel or 0,
             )
             + self.shell
-        )  # fmt: skip
+        )
 
     def message(self, payload: bytes | memoryview) -> bytes:
         """The message as the log had it."""

@@ -48,9 +48,16 @@ FRAME_ENCRYPTED = 1 << 7
 PACKED = 1 << 8  # many samples of one stream in one payload
 
 INDEX_DTYPE = np.dtype(
-    [("stream_id", "<u2"), ("flags", "<u2"), ("stream_index", "<u4"), ("timestamp_ns", "<u8"),
-     ("byte_offset", "<u8"), ("byte_size", "<u4"), ("crc", "<u4")]
-)  # fmt: skip
+    [
+        ("stream_id", "<u2"),
+        ("flags", "<u2"),
+        ("stream_index", "<u4"),
+        ("timestamp_ns", "<u8"),
+        ("byte_offset", "<u8"),
+        ("byte_size", "<u4"),
+        ("crc", "<u4"),
+    ]
+)
 INDEX_ENTRY = struct.Struct("<HHIQQII")  # the same 32 bytes, for one row at a time
 _ENTRY_PLACE = {"flags": 2, "timestamp_ns": 8, "byte_offset": 16, "byte_size": 24}
 assert INDEX_DTYPE.itemsize == INDEX_ENTRY.size == INDEX_ENTRY_BYTES
@@ -114,10 +121,23 @@ class HyperframeHeader:
     def to_bytes(self) -> bytes:
         """The 512 bytes, with their CRC-32 in the last four."""
         head = _HEADER.pack(
-            MAGIC, VERSION, HEADER_BYTES, self.flags, self.time_window_start_ns, self.time_window_end_ns,
-            self.frame_count, self.stream_count, self.index_offset, self.index_size, self.window_ns,
-            self.sections_offset, self.sections_size, self.file_id, self.index_crc, self.profile_version,
-        ).ljust(_CRC_OFFSET, b"\0")  # fmt: skip
+            MAGIC,
+            VERSION,
+            HEADER_BYTES,
+            self.flags,
+            self.time_window_start_ns,
+            self.time_window_end_ns,
+            self.frame_count,
+            self.stream_count,
+            self.index_offset,
+            self.index_size,
+            self.window_ns,
+            self.sections_offset,
+            self.sections_size,
+            self.file_id,
+            self.index_crc,
+            self.profile_version,
+        ).ljust(_CRC_OFFSET, b"\0")
         return head + _CRC.pack(isal_zlib.crc32(head))
 
     @staticmethod
@@ -130,20 +150,34 @@ class HyperframeHeader:
         `unfinished_allowed` (recovery, a follower), where index and sections are left unchecked.
         """
         check = _HeaderChecker(path)
-        check.require(len(data) >= HEADER_BYTES, "the header must be whole", field="header", offset=0,
-                      found=f"{len(data)} bytes", expected=f"{HEADER_BYTES} bytes")  # fmt: skip
+        check.require(
+            len(data) >= HEADER_BYTES,
+            "the header must be whole",
+            field="header",
+            offset=0,
+            found=f"{len(data)} bytes",
+            expected=f"{HEADER_BYTES} bytes",
+        )
         magic, version, header_size, *values = _HEADER.unpack_from(data)
         check.that(magic == MAGIC, "magic", magic, MAGIC)
         check.that(version == VERSION, "version", version, VERSION)
         check.that(header_size == HEADER_BYTES, "header_size", header_size, HEADER_BYTES)
         header = HyperframeHeader(*values)
-        check.that(bool(header.flags & LITTLE_ENDIAN), "flags", "bit 0 = 0: a big-endian file",
-                   "bit 0 = 1: everything is little-endian")  # fmt: skip
+        check.that(
+            bool(header.flags & LITTLE_ENDIAN),
+            "flags",
+            "bit 0 = 0: a big-endian file",
+            "bit 0 = 1: everything is little-endian",
+        )
         if not header.finalized and not unfinished_allowed:
             raise FormatError(
-                f"the recording was never finished; run: trainload recover {path or 'IN'} OUT", field="flags",
-                offset=8, found="bit 31 = 0", expected="bit 31 = 1", path=path,
-            )  # fmt: skip
+                f"the recording was never finished; run: trainload recover {path or 'IN'} OUT",
+                field="flags",
+                offset=8,
+                found="bit 31 = 0",
+                expected="bit 31 = 1",
+                path=path,
+            )
         _check_profile(header, data, check)
         if header.finalized:
             _check_regions(header, check, file_size)
@@ -151,14 +185,24 @@ class HyperframeHeader:
 
 
 def _check_profile(header: HyperframeHeader, data: bytes, check: _HeaderChecker) -> None:
-    check.that(header.profile_version in (0, PROFILE_VERSION), "profile_version", header.profile_version,
-               f"0 (plain) or {PROFILE_VERSION}")  # fmt: skip
+    check.that(
+        header.profile_version in (0, PROFILE_VERSION),
+        "profile_version",
+        header.profile_version,
+        f"0 (plain) or {PROFILE_VERSION}",
+    )
     if header.plain:
         check.that(not header.flags & PROFILE_FLAGS, "profile_version", 0, "1, for the flags say so")
         return
     found, expected = isal_zlib.crc32(data[:_CRC_OFFSET]), _CRC.unpack_from(data, _CRC_OFFSET)[0]
-    check.require(found == expected, "the header's CRC-32 must match", field="header crc", offset=_CRC_OFFSET,
-                  found=f"{found:#010x}", expected=f"{expected:#010x}")  # fmt: skip
+    check.require(
+        found == expected,
+        "the header's CRC-32 must match",
+        field="header crc",
+        offset=_CRC_OFFSET,
+        found=f"{found:#010x}",
+        expected=f"{expected:#010x}",
+    )
     check.that(header.window_ns > 0, "window_ns", 0, "at least 1")
 
 
@@ -166,8 +210,12 @@ def _check_regions(header: HyperframeHeader, check: _HeaderChecker, file_size: i
     size, count = header.index_size, header.frame_count
     check.that(size == count * INDEX_ENTRY_BYTES, "index_size", size, f"32 bytes for each of {count:,} frames")
     check.that(header.index_offset >= HEADER_BYTES, "index_offset", header.index_offset, "after the header")
-    check.that(header.index_offset + size <= file_size, "index_offset", f"{header.index_offset:,}",
-               f"an index of {size:,} bytes inside a file of {file_size:,}")  # fmt: skip
+    check.that(
+        header.index_offset + size <= file_size,
+        "index_offset",
+        f"{header.index_offset:,}",
+        f"an index of {size:,} bytes inside a file of {file_size:,}",
+    )
     check.that(header.stream_count <= MAX_STREAMS, "stream_count", header.stream_count, f"at most {MAX_STREAMS}")
     if header.plain:
         return
@@ -175,24 +223,46 @@ def _check_regions(header: HyperframeHeader, check: _HeaderChecker, file_size: i
         time = getattr(header, name)
         check.that(time <= MAX_TIMESTAMP_NS, name, time, f"at most {MAX_TIMESTAMP_NS}")
     inside = header.sections_offset >= HEADER_BYTES and header.sections_offset + header.sections_size <= file_size
-    check.that(inside, "sections_offset", f"{header.sections_offset:,}",
-               f"a section list of {header.sections_size:,} bytes inside a file of {file_size:,}")  # fmt: skip
+    check.that(
+        inside,
+        "sections_offset",
+        f"{header.sections_offset:,}",
+        f"a section list of {header.sections_size:,} bytes inside a file of {file_size:,}",
+    )
 
 
 class _HeaderChecker(Checker):
     """Checks header fields by name; the offset comes from the struct."""
 
     def that(self, good: bool, field: str, found: object, expected: object) -> None:
-        self.require(good, "a header field must agree with the spec and the file", field=field,
-                     offset=_FIELD_OFFSET[field], found=found, expected=expected)  # fmt: skip
+        self.require(
+            good,
+            "a header field must agree with the spec and the file",
+            field=field,
+            offset=_FIELD_OFFSET[field],
+            found=found,
+            expected=expected,
+        )
 
 
 _LAYOUT = (
-    ("magic", "4s"), ("version", "H"), ("header_size", "H"), ("flags", "I"), ("time_window_start_ns", "Q"),
-    ("time_window_end_ns", "Q"), ("frame_count", "I"), ("stream_count", "I"), ("index_offset", "Q"),
-    ("index_size", "Q"), ("window_ns", "Q"), ("sections_offset", "Q"), ("sections_size", "Q"), ("file_id", "16s"),
-    ("index_crc", "I"), ("profile_version", "H"),
-)  # fmt: skip
+    ("magic", "4s"),
+    ("version", "H"),
+    ("header_size", "H"),
+    ("flags", "I"),
+    ("time_window_start_ns", "Q"),
+    ("time_window_end_ns", "Q"),
+    ("frame_count", "I"),
+    ("stream_count", "I"),
+    ("index_offset", "Q"),
+    ("index_size", "Q"),
+    ("window_ns", "Q"),
+    ("sections_offset", "Q"),
+    ("sections_size", "Q"),
+    ("file_id", "16s"),
+    ("index_crc", "I"),
+    ("profile_version", "H"),
+)
 _HEADER = struct.Struct("<" + "".join(code for _, code in _LAYOUT))
 _FIELD_OFFSET = {
     name: struct.calcsize("<" + "".join(code for _, code in _LAYOUT[:n])) for n, (name, _) in enumerate(_LAYOUT)
@@ -214,17 +284,35 @@ def index_from_bytes(data: bytes, header: HyperframeHeader, *, file_size: int, p
     of `data`. Raises FormatError.
     """
     check = Checker(path, header.index_offset)
-    check.require(len(data) == header.index_size, "the index must be whole", field="index", offset=0,
-                  found=f"{len(data):,} bytes", expected=f"{header.index_size:,} bytes")  # fmt: skip
+    check.require(
+        len(data) == header.index_size,
+        "the index must be whole",
+        field="index",
+        offset=0,
+        found=f"{len(data):,} bytes",
+        expected=f"{header.index_size:,} bytes",
+    )
     if not header.plain:
         found = isal_zlib.crc32(data)
-        check.require(found == header.index_crc, "the index's CRC-32 must match", field="index crc", offset=0,
-                      found=f"{found:#010x}", expected=f"{header.index_crc:#010x}")  # fmt: skip
+        check.require(
+            found == header.index_crc,
+            "the index's CRC-32 must match",
+            field="index crc",
+            offset=0,
+            found=f"{found:#010x}",
+            expected=f"{header.index_crc:#010x}",
+        )
     index: Index = np.frombuffer(data, INDEX_DTYPE)
     check_entries(index, check, start=HEADER_BYTES, end=file_size, profile=not header.plain)
     if not is_sorted(index):
-        check.require(header.plain, "the index must be sorted by (StreamId, TimestampNs)", field="index", offset=0,
-                      found="another order", expected="ascending rows")  # fmt: skip
+        check.require(
+            header.plain,
+            "the index must be sorted by (StreamId, TimestampNs)",
+            field="index",
+            offset=0,
+            found="another order",
+            expected="ascending rows",
+        )
         index = index[index_order(index)]
     return index
 
@@ -247,8 +335,14 @@ def check_entries(index: Index, check: Checker, *, start: int, end: int, profile
         if bad.any():
             row = int(np.argmax(bad))
             place = row * INDEX_ENTRY_BYTES + _ENTRY_PLACE[name]
-            check.require(False, "an index entry must describe a frame inside the file", field=f"index[{row}].{name}",
-                          offset=place, found=f"{int(index[name][row]):,}", expected=expected)  # fmt: skip
+            check.require(
+                False,
+                "an index entry must describe a frame inside the file",
+                field=f"index[{row}].{name}",
+                offset=place,
+                found=f"{int(index[name][row]):,}",
+                expected=expected,
+            )
 
 
 def is_sorted(index: Index) -> bool:

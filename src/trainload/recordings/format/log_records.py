@@ -88,6 +88,10 @@ def record_from_bytes(data: bytes | memoryview, *, path: str = "") -> Attachment
         raise ValueError(f"an opcode {view[0]:#x}")
     except (ValueError, IndexError, struct.error) as error:
         raise FormatError(
-            "a kept record must be whole", field="import/records", offset=None, found=str(error),
-            expected="an attachment or metadata record of MCAP", path=path,
-        ) from error  # fmt: skip
+            "a kept record must be whole",
+            field="import/records",
+            offset=None,
+            found=str(error),
+            expected="an attachment or metadata record of MCAP",
+            path=path,
+        ) from error

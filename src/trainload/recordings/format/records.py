@@ -73,32 +73,69 @@ class RecordHead:
 
     def to_bytes(self) -> bytes:
         head = RECORD_HEAD.pack(
-            SYNC_WORD, self.file_id, self.window_number, self.start_ns, self.end_ns, self.extent_size,
-            self.entry_count, self.sections_size, self.flags, 0,
-        )[:-4]  # fmt: skip
+            SYNC_WORD,
+            self.file_id,
+            self.window_number,
+            self.start_ns,
+            self.end_ns,
+            self.extent_size,
+            self.entry_count,
+            self.sections_size,
+            self.flags,
+            0,
+        )[:-4]
         return head + _CRC.pack(isal_zlib.crc32(head))
 
     @staticmethod
     def from_bytes(data: bytes, *, offset: int, room: int, path: str = "") -> RecordHead:
         """Parse the 80 bytes at `offset` of a file that holds `room` bytes from there on. Raises FormatError."""
         check = Checker(path, offset)
-        check.require(len(data) >= RECORD_HEAD_BYTES, "a window record's head must be whole", field="record head",
-                      offset=0, found=f"{len(data)} bytes", expected=f"{RECORD_HEAD_BYTES} bytes")  # fmt: skip
+        check.require(
+            len(data) >= RECORD_HEAD_BYTES,
+            "a window record's head must be whole",
+            field="record head",
+            offset=0,
+            found=f"{len(data)} bytes",
+            expected=f"{RECORD_HEAD_BYTES} bytes",
+        )
         sync, file_id, number, start, end, extent, count, sections, flags, crc = RECORD_HEAD.unpack_from(data)
-        check.require(sync == SYNC_WORD, "a window record must start with the sync word", field="sync word",
-                      offset=0, found=sync.hex(), expected=SYNC_WORD.hex())  # fmt: skip
+        check.require(
+            sync == SYNC_WORD,
+            "a window record must start with the sync word",
+            field="sync word",
+            offset=0,
+            found=sync.hex(),
+            expected=SYNC_WORD.hex(),
+        )
         found = isal_zlib.crc32(data[: RECORD_HEAD_BYTES - 4])
-        check.require(found == crc, "a record head's CRC-32 must match", field="head crc",
-                      offset=RECORD_HEAD_BYTES - 4, found=f"{found:#010x}", expected=f"{crc:#010x}")  # fmt: skip
+        check.require(
+            found == crc,
+            "a record head's CRC-32 must match",
+            field="head crc",
+            offset=RECORD_HEAD_BYTES - 4,
+            found=f"{found:#010x}",
+            expected=f"{crc:#010x}",
+        )
         head = RecordHead(file_id, number, start, end, extent, count, sections, flags)
         check.limit(head.record_size, MAX_RECORD_BYTES, field="record size", offset=64)
         check.limit(extent, MAX_EXTENT_BYTES, field="extent_size", offset=56)
         good = extent % ALIGNMENT == 0 and head.record_size <= extent and head.record_size <= room
-        check.require(good, "a record must fit into its extent and the file", field="extent_size", offset=56,
-                      found=f"{extent:,}", expected=f"a multiple of {ALIGNMENT} from {head.record_size:,}, with "
-                      f"{room:,} bytes left in the file")  # fmt: skip
-        check.require(start <= MAX_TIMESTAMP_NS, "a window must start at a time that fits", field="start_ns",
-                      offset=40, found=start, expected=f"at most {MAX_TIMESTAMP_NS}")  # fmt: skip
+        check.require(
+            good,
+            "a record must fit into its extent and the file",
+            field="extent_size",
+            offset=56,
+            found=f"{extent:,}",
+            expected=f"a multiple of {ALIGNMENT} from {head.record_size:,}, with {room:,} bytes left in the file",
+        )
+        check.require(
+            start <= MAX_TIMESTAMP_NS,
+            "a window must start at a time that fits",
+            field="start_ns",
+            offset=40,
+            found=start,
+            expected=f"at most {MAX_TIMESTAMP_NS}",
+        )
         return head
 
 
@@ -134,17 +171,40 @@ class WindowRecord:
         head = RecordHead.from_bytes(data, offset=offset, room=room, path=path)
         check = Checker(path, offset)
         size = head.record_size
-        check.require(len(data) >= size, "a window record must be whole", field="record", offset=0,
-                      found=f"{len(data):,} bytes", expected=f"{size:,} bytes")  # fmt: skip
+        check.require(
+            len(data) >= size,
+            "a window record must be whole",
+            field="record",
+            offset=0,
+            found=f"{len(data):,} bytes",
+            expected=f"{size:,} bytes",
+        )
         crc, commit = RECORD_TAIL.unpack_from(data, size - RECORD_TAIL.size)
-        check.require(commit == COMMIT_WORD, "a window record must end with the commit word", field="commit word",
-                      offset=size - 4, found=commit, expected=COMMIT_WORD)  # fmt: skip
+        check.require(
+            commit == COMMIT_WORD,
+            "a window record must end with the commit word",
+            field="commit word",
+            offset=size - 4,
+            found=commit,
+            expected=COMMIT_WORD,
+        )
         found = isal_zlib.crc32(memoryview(data)[: size - RECORD_TAIL.size])
-        check.require(found == crc, "a window record's CRC-32 must match", field="record crc", offset=size - 8,
-                      found=f"{found:#010x}", expected=f"{crc:#010x}")  # fmt: skip
+        check.require(
+            found == crc,
+            "a window record's CRC-32 must match",
+            field="record crc",
+            offset=size - 8,
+            found=f"{found:#010x}",
+            expected=f"{crc:#010x}",
+        )
         entries: Index = np.frombuffer(data, INDEX_DTYPE, head.entry_count, RECORD_HEAD_BYTES)
-        check_entries(entries, Checker(path, offset + RECORD_HEAD_BYTES), start=offset + align(size),
-                      end=offset + head.extent_size, profile=True)  # fmt: skip
+        check_entries(
+            entries,
+            Checker(path, offset + RECORD_HEAD_BYTES),
+            start=offset + align(size),
+            end=offset + head.extent_size,
+            profile=True,
+        )
         at = RECORD_HEAD_BYTES + entries.nbytes
         sections = sections_from_bytes(data[at : at + head.sections_size], path=path, offset=offset + at)
         return WindowRecord(offset, head, entries, tuple(sections))

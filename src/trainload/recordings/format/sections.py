@@ -44,8 +44,14 @@ def receive_times_from_bytes(body: bytes, *, entries: int, path: str = "") -> ND
     """uint64[entries]: nanoseconds at which each frame was received, NO_RECEIVE_TIME where unknown. FormatError."""
     times: NDArray[np.uint64] = _array(body, np.dtype("<u8"), entries, "section RECV", path)
     if entries and times.max() > MAX_TIMESTAMP_NS:
-        raise FormatError("a receive time must fit 63 bits", field="section RECV", offset=None,
-                          found=f"{times.max():,}", expected=f"at most {MAX_TIMESTAMP_NS:,}", path=path)  # fmt: skip
+        raise FormatError(
+            "a receive time must fit 63 bits",
+            field="section RECV",
+            offset=None,
+            found=f"{times.max():,}",
+            expected=f"at most {MAX_TIMESTAMP_NS:,}",
+            path=path,
+        )
     return times
 
 
@@ -57,8 +63,14 @@ def durations_from_bytes(body: bytes, *, entries: int, path: str = "") -> NDArra
 def _array(body: bytes, dtype: np.dtype[Any], entries: int, field: str, path: str) -> NDArray[Any]:
     size = entries * dtype.itemsize
     if len(body) != size:
-        raise FormatError("a section must hold one value per index entry", field=field, offset=None,
-                          found=f"{len(body):,} bytes", expected=f"{size:,} bytes", path=path)  # fmt: skip
+        raise FormatError(
+            "a section must hold one value per index entry",
+            field=field,
+            offset=None,
+            found=f"{len(body):,} bytes",
+            expected=f"{size:,} bytes",
+            path=path,
+        )
     return np.frombuffer(body, dtype)
 
 
@@ -71,8 +83,14 @@ def meta_from_bytes(body: bytes, *, path: str = "") -> dict[str, Any]:
     """The object of section META. Raises FormatError."""
     value = _json(body, "section META", path)
     if not isinstance(value, dict):
-        raise FormatError("section META must be an object", field="section META", offset=None,
-                          found=type(value).__name__, expected="an object", path=path)  # fmt: skip
+        raise FormatError(
+            "section META must be an object",
+            field="section META",
+            offset=None,
+            found=type(value).__name__,
+            expected="an object",
+            path=path,
+        )
     return value
 
 
@@ -91,8 +109,14 @@ def drops_from_bytes(body: bytes, *, path: str = "") -> list[Drop]:
         numbers = [n for key in ("stream", "frames", "bytes") if type(n := values.get(key)) is int and 0 <= n < 1 << 63]
         reason = values.get("reason")
         if len(numbers) < 3 or not isinstance(reason, str):
-            raise FormatError("section DROP must list drops", field="section DROP", offset=None, found=repr(item)[:80],
-                              expected="objects with stream, reason, frames and bytes", path=path)  # fmt: skip
+            raise FormatError(
+                "section DROP must list drops",
+                field="section DROP",
+                offset=None,
+                found=repr(item)[:80],
+                expected="objects with stream, reason, frames and bytes",
+                path=path,
+            )
         drops.append(Drop(numbers[0], reason, numbers[1], numbers[2]))
     return drops
 
@@ -101,5 +125,6 @@ def _json(body: bytes, field: str, path: str) -> Any:
     try:
         return json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise FormatError("a section must be JSON", field=field, offset=None, found=str(error), expected="JSON",
-                          path=path) from error  # fmt: skip
+        raise FormatError(
+            "a section must be JSON", field=field, offset=None, found=str(error), expected="JSON", path=path
+        ) from error

@@ -23,8 +23,23 @@ CLOCKS = ("hardware", "host")
 TIME_FIELD = "timestamp_ns"  # the first field of every packed sample
 MAX_ELEMENT_BYTES = 1 << 16
 _TYPE = re.compile(r"[<|](?:[iu][1248]|f[248]|b1|[SV][1-9]\d{0,4})")
-_ENCODED = ("jpeg", "jpg", "png", "webp", "h264", "h265", "hevc", "av1", "vp9", "mjpeg", "theora", "draco",
-            "compresseddepth", "npz", "capnp.bz2")  # fmt: skip
+_ENCODED = (
+    "jpeg",
+    "jpg",
+    "png",
+    "webp",
+    "h264",
+    "h265",
+    "hevc",
+    "av1",
+    "vp9",
+    "mjpeg",
+    "theora",
+    "draco",
+    "compresseddepth",
+    "npz",
+    "capnp.bz2",
+)
 
 
 def is_compressed(encoding: str) -> bool:
@@ -78,12 +93,21 @@ class StreamInfo:
         if self.layout is not None:
             declared["layout"] = _layout_to_json(self.layout)
         return {
-            "id": self.id, "name": self.name, "kind": self.kind, "encoding": self.encoding,
-            "dtype": None if self.dtype is None else dtype_to_json(self.dtype), "shape": list(self.shape),
-            "rate_hz": self.rate_hz, "clock": self.clock, "frame_duration_ns": self.frame_duration_ns,
-            "codec": self.codec, "shuffle": self.shuffle, "packed": self.packed,
-            "calibration": dict(self.calibration), **declared,
-        }  # fmt: skip
+            "id": self.id,
+            "name": self.name,
+            "kind": self.kind,
+            "encoding": self.encoding,
+            "dtype": None if self.dtype is None else dtype_to_json(self.dtype),
+            "shape": list(self.shape),
+            "rate_hz": self.rate_hz,
+            "clock": self.clock,
+            "frame_duration_ns": self.frame_duration_ns,
+            "codec": self.codec,
+            "shuffle": self.shuffle,
+            "packed": self.packed,
+            "calibration": dict(self.calibration),
+            **declared,
+        }
 
     @staticmethod
     def from_json(value: Any) -> StreamInfo:
@@ -98,15 +122,22 @@ class StreamInfo:
         if packed and not _has_times(dtype):
             raise ValueError(f"samples of a packed stream begin with {TIME_FIELD}, of type <u8, not {stored!r}"[:200])
         return StreamInfo(
-            id=item.integer("id", 0xFFFF), name=item.get("name", str), kind=item.get("kind", str, "generic"),
-            encoding=item.get("encoding", str, "raw"), dtype=dtype,
-            shape=_shape(value.get("shape", [-1])), rate_hz=item.number("rate_hz"), clock=clock,
+            id=item.integer("id", 0xFFFF),
+            name=item.get("name", str),
+            kind=item.get("kind", str, "generic"),
+            encoding=item.get("encoding", str, "raw"),
+            dtype=dtype,
+            shape=_shape(value.get("shape", [-1])),
+            rate_hz=item.number("rate_hz"),
+            clock=clock,
             frame_duration_ns=item.integer("frame_duration_ns", (1 << 32) - 1, optional=True),
             codec=item.get("codec", str, "none"),
             shuffle=item.integer("shuffle", MAX_ELEMENT_BYTES, optional=True) or 0,
-            packed=packed, calibration=item.get("calibration", dict, {}),
-            fields=rules_from_json(value.get("fields", [])), layout=_layout_from_json(value.get("layout")),
-        )  # fmt: skip
+            packed=packed,
+            calibration=item.get("calibration", dict, {}),
+            fields=rules_from_json(value.get("fields", [])),
+            layout=_layout_from_json(value.get("layout")),
+        )
 
 
 def _has_times(dtype: np.dtype[Any] | None) -> bool:
@@ -146,9 +177,11 @@ class _Object:
 
 def _layout_to_json(layout: Layout) -> dict[str, Any]:
     return {
-        "dtype": dtype_to_json(layout.dtype), "shape": list(layout.shape), "big_endian": layout.big_endian,
+        "dtype": dtype_to_json(layout.dtype),
+        "shape": list(layout.shape),
+        "big_endian": layout.big_endian,
         "row_bytes": layout.row_bytes,
-    }  # fmt: skip
+    }
 
 
 def _layout_from_json(value: Any) -> Layout | None:
@@ -156,9 +189,11 @@ def _layout_from_json(value: Any) -> Layout | None:
         return None
     item = _Object(value)
     layout = Layout(
-        dtype_from_json(value.get("dtype")), _shape(value.get("shape")), item.get("big_endian", bool, False),
+        dtype_from_json(value.get("dtype")),
+        _shape(value.get("shape")),
+        item.get("big_endian", bool, False),
         item.integer("row_bytes", MAX_ROW_BYTES, optional=True) or 0,
-    )  # fmt: skip
+    )
     layout.check()
     return layout
 
@@ -244,7 +279,11 @@ def streams_from_bytes(body: bytes, *, path: str = "") -> list[StreamInfo]:
                 raise ValueError(f"two streams have the same {what}")
     except (ValueError, TypeError, RecursionError, OverflowError) as error:
         raise FormatError(
-            "the stream table must be as the spec says", field="section STRM", offset=None, found=str(error),
-            expected="a JSON array of streams", path=path,
-        ) from error  # fmt: skip
+            "the stream table must be as the spec says",
+            field="section STRM",
+            offset=None,
+            found=str(error),
+            expected="a JSON array of streams",
+            path=path,
+        ) from error
     return streams

@@ -18,9 +18,14 @@ from trainload.recordings.format.hyperframe import LATE, MAX_STREAMS, MAX_TIMEST
 
 _HEAD = struct.Struct("<II")  # windows, streams
 PART_TYPES = {
-    "start_ns": "<u8", "end_ns": "<u8", "extent_offset": "<u8", "extent_size": "<u8", "stream_ids": "<u2",
-    "first": "<u4", "count": "<u4",
-}  # fmt: skip
+    "start_ns": "<u8",
+    "end_ns": "<u8",
+    "extent_offset": "<u8",
+    "extent_size": "<u8",
+    "stream_ids": "<u2",
+    "first": "<u4",
+    "count": "<u4",
+}
 
 
 def window_starts(timestamps_ns: NDArray[np.int64], window_ns: int) -> NDArray[np.int64]:
@@ -72,18 +77,36 @@ class WindowTable:
     def from_bytes(body: bytes, *, frame_count: int, file_size: int, path: str = "") -> WindowTable:
         """Parse section WNDW of a file of `file_size` bytes with `frame_count` frames. Raises FormatError."""
         check = Checker(path)
-        check.require(len(body) >= _HEAD.size, "the window table must be whole", field="section WNDW", offset=None,
-                      found=f"{len(body)} bytes", expected=f"at least {_HEAD.size} bytes")  # fmt: skip
+        check.require(
+            len(body) >= _HEAD.size,
+            "the window table must be whole",
+            field="section WNDW",
+            offset=None,
+            found=f"{len(body)} bytes",
+            expected=f"at least {_HEAD.size} bytes",
+        )
         windows, streams = _HEAD.unpack_from(body)
         size = _HEAD.size + windows * (32 + 8 * streams) + 2 * streams
-        check.require(len(body) == size, "the window table must be as long as its counts say", field="section WNDW",
-                      offset=None, found=f"{len(body):,} bytes", expected=f"{size:,} bytes")  # fmt: skip
+        check.require(
+            len(body) == size,
+            "the window table must be as long as its counts say",
+            field="section WNDW",
+            offset=None,
+            found=f"{len(body):,} bytes",
+            expected=f"{size:,} bytes",
+        )
         columns = np.frombuffer(body, "<u8", 4 * windows, _HEAD.size).reshape(4, windows)
         at = _HEAD.size + columns.nbytes
         ids = np.frombuffer(body, "<u2", streams, at)
         tables = np.frombuffer(body, "<u4", 2 * windows * streams, at + ids.nbytes).reshape(2, windows, streams)
-        check.require(bool(np.all(columns <= MAX_TIMESTAMP_NS)), "the window table's numbers must fit",
-                      field="section WNDW", offset=None, found="2^63 or more", expected="63 bits")  # fmt: skip
+        check.require(
+            bool(np.all(columns <= MAX_TIMESTAMP_NS)),
+            "the window table's numbers must fit",
+            field="section WNDW",
+            offset=None,
+            found="2^63 or more",
+            expected="63 bits",
+        )
         start, end, offset, extent = columns.astype(np.int64)
         table = WindowTable(start, end, offset, extent, ids, tables[0], tables[1])
         _check_table(table, check, frame_count, file_size)
@@ -101,8 +124,14 @@ def _check_table(table: WindowTable, check: Checker, frame_count: int, file_size
         (starts_at_zero.all(), "each stream's frames follow one another from window to window"),
         (int(counts.sum()) == frame_count, f"all {frame_count:,} frames in exactly one window"),
     ):
-        check.require(bool(good), "the window table must agree with the file", field="section WNDW", offset=None,
-                      found="a table that does not", expected=what)  # fmt: skip
+        check.require(
+            bool(good),
+            "the window table must agree with the file",
+            field="section WNDW",
+            offset=None,
+            found="a table that does not",
+            expected=what,
+        )
 
 
 def table_head(windows: int, streams: int) -> bytes:

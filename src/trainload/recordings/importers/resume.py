@@ -79,8 +79,12 @@ class Leftover:
     def begins(self, other: Leftover) -> bool:
         """True where every window of this one is also in the other, at the same place."""
         pairs = zip(self._records(), other._records())
-        return all(isinstance(one, WindowRecord) and isinstance(two, WindowRecord)
-                   and one.entries.tobytes() == two.entries.tobytes() for one, two in pairs)  # fmt: skip
+        return all(
+            isinstance(one, WindowRecord)
+            and isinstance(two, WindowRecord)
+            and one.entries.tobytes() == two.entries.tobytes()
+            for one, two in pairs
+        )
 
     def keep_as(self, path: Path) -> None:
         """Give the file another name."""

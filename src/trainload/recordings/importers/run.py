@@ -42,11 +42,18 @@ class ImportReport:
     def facts(self) -> dict[str, Any]:
         """The same as plain values, for JSON."""
         return {
-            "path": self.summary.path, "frames": self.summary.frames, "windows": self.summary.windows,
-            "bytes_in": self.summary.bytes_in, "file_bytes": self.summary.file_bytes, "late": self.summary.late,
-            "window_ns": self.window.window_ns, "window_reason": self.window.reason, "streams": self.streams,
-            "unreadable": _damage_facts(self.damage), "notes": [*self.notes, *self.summary.warnings],
-        }  # fmt: skip
+            "path": self.summary.path,
+            "frames": self.summary.frames,
+            "windows": self.summary.windows,
+            "bytes_in": self.summary.bytes_in,
+            "file_bytes": self.summary.file_bytes,
+            "late": self.summary.late,
+            "window_ns": self.window.window_ns,
+            "window_reason": self.window.reason,
+            "streams": self.streams,
+            "unreadable": _damage_facts(self.damage),
+            "notes": [*self.notes, *self.summary.warnings],
+        }
 
 
 def import_recording(
@@ -85,9 +92,15 @@ def import_recording(
 
 
 def _write(
-    source: Source, out: str | os.PathLike[str], choice: WindowChoice, leftover: Leftover | None, codec: str,
-    overwrite: bool, progress: Progress | None, kind: str,
-) -> tuple[WriteSummary, _Import]:  # fmt: skip
+    source: Source,
+    out: str | os.PathLike[str],
+    choice: WindowChoice,
+    leftover: Leftover | None,
+    codec: str,
+    overwrite: bool,
+    progress: Progress | None,
+    kind: str,
+) -> tuple[WriteSummary, _Import]:
     """Write the file; what it holds, and the import as it went."""
     meta: dict[str, Any] = {"import": {"format": kind}}
     committed = none_committed if leftover is None else leftover.stored
@@ -149,17 +162,30 @@ class _Import:
     def add_stream(self, stream: SourceStream) -> None:
         """Declare a stream; what cannot be in the stream table goes into META."""
         self._declare(
-            stream.name, kind=stream.kind, encoding=stream.encoding, dtype=stream.dtype, shape=stream.shape,
-            rate_hz=stream.rate_hz, frame_duration=stream.frame_duration_ns, shuffle=stream.shuffle, clock=stream.clock,
-            codec=self._codec_for(stream), packed=stream.packed, calibration=stream.calibration, fields=stream.fields,
+            stream.name,
+            kind=stream.kind,
+            encoding=stream.encoding,
+            dtype=stream.dtype,
+            shape=stream.shape,
+            rate_hz=stream.rate_hz,
+            frame_duration=stream.frame_duration_ns,
+            shuffle=stream.shuffle,
+            clock=stream.clock,
+            codec=self._codec_for(stream),
+            packed=stream.packed,
+            calibration=stream.calibration,
+            fields=stream.fields,
             layout=stream.layout,
-        )  # fmt: skip
+        )
         self._counts[stream.name] = 0
         self._names.add(stream)
         self.streams[stream.name] = {
-            "clock": stream.clock, "time_source": stream.time_source, "receive_source": stream.receive_source,
-            "channel": stream.channel, "frames": 0,
-        }  # fmt: skip
+            "clock": stream.clock,
+            "time_source": stream.time_source,
+            "receive_source": stream.receive_source,
+            "channel": stream.channel,
+            "frames": 0,
+        }
         self._write_meta()
 
     def add_frame(self, frame: SourceFrame) -> None:
@@ -180,9 +206,14 @@ class _Import:
         receive_ns = frame.receive_ns if 0 <= frame.receive_ns <= MAX_TIMESTAMP_NS else 0
         duration = frame.duration_ns if 0 <= frame.duration_ns <= _MAX_DURATION_NS else 0
         self._writer.append(
-            stream_id, frame.timestamp_ns, frame.data,
-            receive_ns=receive_ns, duration_ns=duration, stream_index=number, key_frame=frame.key_frame,
-        )  # fmt: skip
+            stream_id,
+            frame.timestamp_ns,
+            frame.data,
+            receive_ns=receive_ns,
+            duration_ns=duration,
+            stream_index=number,
+            key_frame=frame.key_frame,
+        )
 
     def _declare(self, name: str, **about: Any) -> None:
         self._ids[name] = self._writer.add_stream(name, **about)
@@ -245,10 +276,14 @@ def _channel_facts(channel: Channel) -> dict[str, Any]:
     except UnicodeDecodeError:
         schema, coding = base64.b64encode(channel.schema).decode("ascii"), "base64"
     return {
-        "topic": channel.topic, "type": channel.type_name, "encoding": channel.encoding,
-        "schema_encoding": channel.schema_encoding, "schema": schema, "schema_coding": coding,
+        "topic": channel.topic,
+        "type": channel.type_name,
+        "encoding": channel.encoding,
+        "schema_encoding": channel.schema_encoding,
+        "schema": schema,
+        "schema_coding": coding,
         "metadata": dict(channel.metadata),
-    }  # fmt: skip
+    }
 
 
 def _damage_facts(damage: Damage) -> dict[str, Any]:

@@ -82,20 +82,30 @@ FIX_DTYPE = np.dtype(
 )
 _ORIENTATION = (("orientation", "quaternion_xyzw"),)
 _FIX_FIELDS = (
-    ("longitude", "angle_degrees"), ("position_covariance_type", "previous"), ("status", "previous"),
+    ("longitude", "angle_degrees"),
+    ("position_covariance_type", "previous"),
+    ("status", "previous"),
     ("service", "previous"),
-)  # fmt: skip
+)
 IMU = Form("imu", "raw", IMU_DTYPE, fields=_ORIENTATION)
 ODOMETRY = Form("odometry", "raw", ODOMETRY_DTYPE, fields=_ORIENTATION)
 FIX = Form("gnss", "raw", FIX_DTYPE, fields=_FIX_FIELDS)
 
 _PIXELS: dict[str, tuple[str, int]] = {
-    "rgb8": ("|u1", 3), "bgr8": ("|u1", 3), "rgba8": ("|u1", 4), "bgra8": ("|u1", 4), "mono8": ("|u1", 1),
-    "rgb16": ("<u2", 3), "bgr16": ("<u2", 3), "rgba16": ("<u2", 4), "bgra16": ("<u2", 4), "mono16": ("<u2", 1),
+    "rgb8": ("|u1", 3),
+    "bgr8": ("|u1", 3),
+    "rgba8": ("|u1", 4),
+    "bgra8": ("|u1", 4),
+    "mono8": ("|u1", 1),
+    "rgb16": ("<u2", 3),
+    "bgr16": ("<u2", 3),
+    "rgba16": ("<u2", 4),
+    "bgra16": ("<u2", 4),
+    "mono16": ("<u2", 1),
     **{f"bayer_{order}8": ("|u1", 1) for order in ("rggb", "bggr", "gbrg", "grbg")},
     **{f"bayer_{order}16": ("<u2", 1) for order in ("rggb", "bggr", "gbrg", "grbg")},
     **dict.fromkeys(("yuv422", "yuv422_yuy2", "uyvy", "yuyv"), ("|u1", 2)),
-}  # fmt: skip
+}
 _CV_TYPE = re.compile(r"(8U|8S|16U|16S|16F|32S|32F|64F)C([1-9]\d?)")  # OpenCV's names
 _CV_NUMBERS = {
     "8U": "|u1",

@@ -27,8 +27,13 @@ if TYPE_CHECKING:
 
 _SAMPLED_FRAMES = 16  # payloads unpacked per stream to measure compression
 _FEW_PAYLOADS, _FEW_BYTES = 10_000, 64 << 20  # of packed streams, read without being asked: within a second
-_NO_TIMING = {"rate_hz": None, "jitter_ms": None, "jitter_p99_ms": None, "longest_gap_ms": None,
-              "longest_gap_at_ns": None}  # fmt: skip
+_NO_TIMING = {
+    "rate_hz": None,
+    "jitter_ms": None,
+    "jitter_p99_ms": None,
+    "longest_gap_ms": None,
+    "longest_gap_at_ns": None,
+}
 
 
 def hyperframe_facts(reader: HyperframeReader, *, samples: bool | None = None) -> dict[str, Any]:
@@ -140,8 +145,12 @@ def _window_fill(reader: HyperframeReader, stream_id: int) -> dict[str, Any]:
     count = np.concatenate(counts)
     if not len(count):
         return {"share": 0.0, "mean": 0.0, "least": 0, "most": 0}
-    return {"share": float(np.mean(count > 0)), "mean": float(count.mean()), "least": int(count.min()),
-            "most": int(count.max())}  # fmt: skip
+    return {
+        "share": float(np.mean(count > 0)),
+        "mean": float(count.mean()),
+        "least": int(count.min()),
+        "most": int(count.max()),
+    }
 
 
 def _compression(reader: HyperframeReader, name: str, asked: str) -> tuple[dict[str, Any], float | None]:
@@ -151,8 +160,12 @@ def _compression(reader: HyperframeReader, name: str, asked: str) -> tuple[dict[
     """
     flags, sizes = reader.flags(name), reader.sizes(name)
     compressed = int(np.count_nonzero(flags & CODEC_MASK))
-    facts: dict[str, Any] = {"codec": asked, "compressed_frames": compressed,
-                             "shuffled_frames": int(np.count_nonzero(flags & SHUFFLED)), "ratio": None}  # fmt: skip
+    facts: dict[str, Any] = {
+        "codec": asked,
+        "compressed_frames": compressed,
+        "shuffled_frames": int(np.count_nonzero(flags & SHUFFLED)),
+        "ratio": None,
+    }
     if not compressed:
         facts["ratio"] = 1.0 if len(flags) else None
         return facts, float(sizes.mean()) if len(sizes) else None

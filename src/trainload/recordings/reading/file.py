@@ -114,8 +114,14 @@ class HyperframeFile:
         counts = dict(zip(table.stream_ids.tolist(), table.count.sum(axis=0, dtype=np.int64).tolist()))
         rows = {stream_id: part.stop - part.start for stream_id, part in self.rows.items()}
         if {stream_id: count for stream_id, count in counts.items() if count} != rows:
-            raise FormatError("the window table must agree with the index", field="section WNDW", path=self.path,
-                              offset=None, found=f"frames {counts}"[:200], expected=f"frames {rows}"[:200])  # fmt: skip
+            raise FormatError(
+                "the window table must agree with the index",
+                field="section WNDW",
+                path=self.path,
+                offset=None,
+                found=f"frames {counts}"[:200],
+                expected=f"frames {rows}"[:200],
+            )
         return table
 
     @property

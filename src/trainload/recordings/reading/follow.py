@@ -57,8 +57,14 @@ class Follower:
             raise
         if self._header.plain:
             self.close()
-            raise FormatError("only a file with window records can be followed", field="profile_version", offset=96,
-                              found=0, expected=1, path=self.path)  # fmt: skip
+            raise FormatError(
+                "only a file with window records can be followed",
+                field="profile_version",
+                offset=96,
+                found=0,
+                expected=1,
+                path=self.path,
+            )
 
     def __iter__(self) -> Iterator[Window]:
         waited_since = time.monotonic()
@@ -70,8 +76,14 @@ class Follower:
             if self._ended:
                 return
             if gone:
-                raise FormatError("the recording was given up", field="file", offset=None, found="no file",
-                                  expected="a file that grows", path=self.path)  # fmt: skip
+                raise FormatError(
+                    "the recording was given up",
+                    field="file",
+                    offset=None,
+                    found="no file",
+                    expected="a file that grows",
+                    path=self.path,
+                )
             if self._timeout_s is not None and time.monotonic() - waited_since > self._timeout_s:
                 raise TimeoutError(f"no new window in {self._timeout_s:g} s: {self.path}")
             time.sleep(self._poll_s)
@@ -155,9 +167,14 @@ class _GrowingFile:
         while done < size:
             count = os.preadv(self.fd, [buffer[done:]], offset + done)
             if count == 0:
-                raise FormatError("a frame must lie inside the file", field="byte_offset", offset=offset,
-                                  found=f"the end of the file at {offset + done:,}",
-                                  expected=f"{size:,} bytes", path=self.path)  # fmt: skip
+                raise FormatError(
+                    "a frame must lie inside the file",
+                    field="byte_offset",
+                    offset=offset,
+                    found=f"the end of the file at {offset + done:,}",
+                    expected=f"{size:,} bytes",
+                    path=self.path,
+                )
             done += count
         return buffer
 

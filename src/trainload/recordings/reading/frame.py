@@ -87,9 +87,12 @@ class Frame(NamedTuple):
         except ValueError as error:
             expected = self.info.layout or f"{self.info.dtype} of shape {self.info.shape}"
             raise FormatError(
-                "a payload must hold whole elements of its stream's type", field=f"stream {self.stream}", offset=None,
-                found=f"{len(self.data):,} bytes", expected=expected,
-            ) from error  # fmt: skip
+                "a payload must hold whole elements of its stream's type",
+                field=f"stream {self.stream}",
+                offset=None,
+                found=f"{len(self.data):,} bytes",
+                expected=expected,
+            ) from error
 
 
 def check_crc(entry: Entry, stored: memoryview, stream: str, path: str) -> None:
@@ -98,9 +101,13 @@ def check_crc(entry: Entry, stored: memoryview, stream: str, path: str) -> None:
     found = _crc32(stored)
     if found != expected:
         raise FormatError(
-            f"the CRC-32 of frame {number} of stream {stream} must match", field="payload", offset=offset,
-            found=f"{found:#010x}", expected=f"{expected:#010x}", path=path,
-        )  # fmt: skip
+            f"the CRC-32 of frame {number} of stream {stream} must match",
+            field="payload",
+            offset=offset,
+            found=f"{found:#010x}",
+            expected=f"{expected:#010x}",
+            path=path,
+        )
 
 
 def open_frame(entry: Entry, stored: memoryview, info: StreamInfo, file: PayloadFile) -> Frame:
@@ -121,6 +128,10 @@ def _unpack(entry: Entry, stored: memoryview, info: StreamInfo, path: str) -> me
         return decode_payload(stored, entry[1], info.shuffle)
     except ValueError as error:
         raise FormatError(
-            f"frame {entry[2]} of stream {info.name} must unpack", field="payload", offset=entry[4], found=str(error),
-            expected="data that the codec of its flags understands", path=path,
-        ) from error  # fmt: skip
+            f"frame {entry[2]} of stream {info.name} must unpack",
+            field="payload",
+            offset=entry[4],
+            found=str(error),
+            expected="data that the codec of its flags understands",
+            path=path,
+        ) from error

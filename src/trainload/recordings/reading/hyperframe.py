@@ -148,14 +148,18 @@ class HyperframeReader:
     @property
     def start_ns(self) -> int:
         """The earliest timestamp of all streams, 0 where there is no frame."""
-        return min((int(file.index["timestamp_ns"][rows.start]) for file in self.files for rows in file.rows.values()),
-                   default=0)  # fmt: skip
+        return min(
+            (int(file.index["timestamp_ns"][rows.start]) for file in self.files for rows in file.rows.values()),
+            default=0,
+        )
 
     @property
     def end_ns(self) -> int:
         """The latest timestamp of all streams, 0 where there is no frame."""
-        return max((int(file.index["timestamp_ns"][rows.stop - 1]) for file in self.files
-                    for rows in file.rows.values()), default=0)  # fmt: skip
+        return max(
+            (int(file.index["timestamp_ns"][rows.stop - 1]) for file in self.files for rows in file.rows.values()),
+            default=0,
+        )
 
     def __len__(self) -> int:
         """The number of windows."""

@@ -46,9 +46,13 @@ def read_index(source: Source, header: HyperframeHeader) -> tuple[Index, dict[in
         scan.take(chunk, first, last)
     if not header.plain and scan.crc != header.index_crc:
         raise FormatError(
-            "the index's CRC-32 must match", field="index crc", offset=header.index_offset, found=f"{scan.crc:#010x}",
-            expected=f"{header.index_crc:#010x}", path=source.path,
-        )  # fmt: skip
+            "the index's CRC-32 must match",
+            field="index crc",
+            offset=header.index_offset,
+            found=f"{scan.crc:#010x}",
+            expected=f"{header.index_crc:#010x}",
+            path=source.path,
+        )
     if not scan.sorted or scan.last_offset > source.size:
         entries = index_from_bytes(bytes(data), header, file_size=source.size, path=source.path)
         scan.ids = np.ascontiguousarray(entries["stream_id"])

@@ -40,11 +40,23 @@ def join_streams(files: Sequence[HyperframeFile]) -> dict[int, StreamInfo]:
         for stream_id, info in file.streams.items():
             known = joined.setdefault(stream_id, info)
             if replace(info, codec=known.codec) != known:
-                raise FormatError("all parts of a recording must have the same streams", field=f"stream {stream_id}",
-                                  offset=None, found=info.name, expected=known.name, path=file.path)  # fmt: skip
+                raise FormatError(
+                    "all parts of a recording must have the same streams",
+                    field=f"stream {stream_id}",
+                    offset=None,
+                    found=info.name,
+                    expected=known.name,
+                    path=file.path,
+                )
     names = [info.name for info in joined.values()]
     for name in names:
         if names.count(name) > 1:
-            raise FormatError("a stream's name must be its own", field="stream name", offset=None, found=name,
-                              expected="one stream of that name", path=files[0].path)  # fmt: skip
+            raise FormatError(
+                "a stream's name must be its own",
+                field="stream name",
+                offset=None,
+                found=name,
+                expected="one stream of that name",
+                path=files[0].path,
+            )
     return dict(sorted(joined.items()))

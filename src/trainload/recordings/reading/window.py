@@ -28,9 +28,15 @@ class Window(Mapping[str, tuple[Frame, ...]]):
     __slots__ = ("_begun", "_bytes", "_entries", "_file", "_frames", "_infos", "end_ns", "number", "start_ns")
 
     def __init__(
-        self, number: int, start_ns: int, end_ns: int, file: PayloadFile, infos: Mapping[str, StreamInfo],
-        entries: dict[str, Index], data: Runs,
-    ) -> None:  # fmt: skip
+        self,
+        number: int,
+        start_ns: int,
+        end_ns: int,
+        file: PayloadFile,
+        infos: Mapping[str, StreamInfo],
+        entries: dict[str, Index],
+        data: Runs,
+    ) -> None:
         self.number = number
         self.start_ns = start_ns
         self.end_ns = end_ns

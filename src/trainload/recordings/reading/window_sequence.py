@@ -174,9 +174,14 @@ class WindowSequence:
         return info
 
     def _read_part(
-        self, file: HyperframeFile, base: int, k0: int, k1: int, streams: Sequence[str] | None,
+        self,
+        file: HyperframeFile,
+        base: int,
+        k0: int,
+        k1: int,
+        streams: Sequence[str] | None,
         into: ReadStretches | None,
-    ) -> list[Window]:  # fmt: skip
+    ) -> list[Window]:
         wanted = [self._entries(file, k - base, streams) for k in range(k0, k1)]
         stretches = _stretches(file, slice(k0 - base, k1 - base), wanted, streams)
         data = Runs(file, stretches, None if into is None else partial(into, file.source))

@@ -31,8 +31,14 @@ class FileTables:
         head = source.read_at(0, min(hfrm.HEADER_BYTES, source.size))
         self.header = hfrm.HyperframeHeader.from_bytes(head, file_size=source.size, path=source.path)
         self._check = Checker(source.path)
-        self._check.require(not self.header.plain, "a recording of ours must have our profile", field="profile_version",
-                            offset=96, found=0, expected=hfrm.PROFILE_VERSION)  # fmt: skip
+        self._check.require(
+            not self.header.plain,
+            "a recording of ours must have our profile",
+            field="profile_version",
+            offset=96,
+            found=0,
+            expected=hfrm.PROFILE_VERSION,
+        )
         self.sections = list(self._find_sections())
         self._check_index()
 
@@ -66,8 +72,14 @@ class FileTables:
             tag, size = section_head_from_bytes(head, room=end - at, path=self._source.path, offset=at)
             self._require_crc(self._crc32(at + HEAD_BYTES, size), section_crc_from_bytes(head), f"section {tag!r}", at)
             whole = self.header.frame_count * SIDE_BYTES.get(tag, 0)
-            self._check.require(tag not in SIDE_BYTES or size == whole, "a section must hold one value per index entry",
-                                field=f"section {tag!r}", offset=at, found=size, expected=whole)  # fmt: skip
+            self._check.require(
+                tag not in SIDE_BYTES or size == whole,
+                "a section must hold one value per index entry",
+                field=f"section {tag!r}",
+                offset=at,
+                found=size,
+                expected=whole,
+            )
             yield tag, at + HEAD_BYTES, size
             at += HEAD_BYTES + size
 
@@ -77,11 +89,18 @@ class FileTables:
         before = np.empty(0, hfrm.INDEX_DTYPE)
         for first, rows in self.index():
             place = start + first * hfrm.INDEX_ENTRY_BYTES
-            hfrm.check_entries(rows, Checker(self._source.path, place), start=hfrm.HEADER_BYTES, end=self._source.size,
-                               profile=True)  # fmt: skip
+            hfrm.check_entries(
+                rows, Checker(self._source.path, place), start=hfrm.HEADER_BYTES, end=self._source.size, profile=True
+            )
             ascending = hfrm.is_sorted(np.concatenate((before, rows)))
-            self._check.require(ascending, "the index must be sorted by (StreamId, TimestampNs)", field="index",
-                                offset=place, found="another order", expected="ascending rows")  # fmt: skip
+            self._check.require(
+                ascending,
+                "the index must be sorted by (StreamId, TimestampNs)",
+                field="index",
+                offset=place,
+                found="another order",
+                expected="ascending rows",
+            )
             before = rows[-1:]
 
     def _crc32(self, offset: int, size: int) -> int:
@@ -91,5 +110,11 @@ class FileTables:
         return crc
 
     def _require_crc(self, found: int, expected: int, field: str, offset: int) -> None:
-        self._check.require(found == expected, "a CRC-32 must match", field=field, offset=offset,
-                            found=f"{found:#010x}", expected=f"{expected:#010x}")  # fmt: skip
+        self._check.require(
+            found == expected,
+            "a CRC-32 must match",
+            field=field,
+            offset=offset,
+            found=f"{found:#010x}",
+            expected=f"{expected:#010x}",
+        )

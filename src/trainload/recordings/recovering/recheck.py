@@ -61,20 +61,37 @@ def recheck(path: Path, copied: EntrySum) -> None:
             in_records.add(_checked_frames(source, record))
     for one, other, what in ((found, copied, "copied"), (in_records, indexed, "indexed")):
         if one != other:
-            raise FormatError(f"the new file must hold every frame that was {what}", field="index", offset=None,
-                              found=f"{one.count:,} frames", expected=f"{other.count:,} frames, the same ones",
-                              path=source.path)  # fmt: skip
+            raise FormatError(
+                f"the new file must hold every frame that was {what}",
+                field="index",
+                offset=None,
+                found=f"{one.count:,} frames",
+                expected=f"{other.count:,} frames, the same ones",
+                path=source.path,
+            )
 
 
 def _checked_frames(source: FileSource, record: WindowRecord | Hole) -> hfrm.Index:
     """The entries of a record, after every frame's bytes were compared with its CRC-32."""
     if isinstance(record, Hole):
-        raise FormatError("a finished file must have no hole", field="window record", offset=record.offset,
-                          found=record.reason, expected="a window record", path=source.path)  # fmt: skip
+        raise FormatError(
+            "a finished file must have no hole",
+            field="window record",
+            offset=record.offset,
+            found=record.reason,
+            expected="a window record",
+            path=source.path,
+        )
     for row in record.entries.tolist():
         offset, size, crc = row[4:]
         found = isal_zlib.crc32(source.read_at(offset, size))
         if found != crc:
-            raise FormatError("a frame's CRC-32 must match", field="frame", offset=offset, found=f"{found:#010x}",
-                              expected=f"{crc:#010x}", path=source.path)  # fmt: skip
+            raise FormatError(
+                "a frame's CRC-32 must match",
+                field="frame",
+                offset=offset,
+                found=f"{found:#010x}",
+                expected=f"{crc:#010x}",
+                path=source.path,
+            )
     return record.entries

@@ -148,9 +148,17 @@ class _Rescue:
         start, end = self._times or (None, None)
         losses = [replace(loss, frames={self._name(i): n for i, n in lost.items()}) for loss, lost in self._losses]
         return RecoverReport(
-            self.source.path, os.fspath(target), self._windows, self._partial_windows, self.copied.count,
-            self._payload_bytes, start, end, self._ended_in_order, tuple(losses),
-        )  # fmt: skip
+            self.source.path,
+            os.fspath(target),
+            self._windows,
+            self._partial_windows,
+            self.copied.count,
+            self._payload_bytes,
+            start,
+            end,
+            self._ended_in_order,
+            tuple(losses),
+        )
 
     def _read_sections(self, found: Iterable[Section], part: Part) -> None:
         for tag, body in found:
@@ -180,9 +188,14 @@ class _Rescue:
         return self._intact.found
 
     def _copy(
-        self, part: Part, start_ns: int, end_ns: int, rows: hfrm.Index, frames: list[StoredFrame],
+        self,
+        part: Part,
+        start_ns: int,
+        end_ns: int,
+        rows: hfrm.Index,
+        frames: list[StoredFrame],
         good: NDArray[np.bool_],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Write `frames`, which are the `good` ones of `rows`, as one window; note the others."""
         if frames:
             part.write_window(start_ns, end_ns, frames)
@@ -213,9 +226,13 @@ class _Rescue:
         cut_off = int((lost["byte_offset"] + lost["byte_size"]).max()) > self.source.size
         reason = "the file ends inside this window" if cut_off else "a frame's CRC-32 does not match"
         loss = Loss(
-            int(lost["byte_offset"].min()), int(lost["byte_size"].sum(dtype=np.int64)), reason,
-            int(lost["timestamp_ns"].min()), int(lost["timestamp_ns"].max()), {},
-        )  # fmt: skip
+            int(lost["byte_offset"].min()),
+            int(lost["byte_size"].sum(dtype=np.int64)),
+            reason,
+            int(lost["timestamp_ns"].min()),
+            int(lost["timestamp_ns"].max()),
+            {},
+        )
         self._losses.append((loss, dict(zip(ids.tolist(), counts.tolist()))))
 
     def _name(self, stream_id: int) -> str:
@@ -251,6 +268,10 @@ def _id_and_window(source: FileSource) -> tuple[bytes | None, int]:
 
 def _nothing_to_recover(source: FileSource) -> FormatError:
     return FormatError(
-        "without one whole window there is nothing to recover", field="window records", offset=None,
-        found="none in the whole file", expected="a file that was written with them", path=source.path,
-    )  # fmt: skip
+        "without one whole window there is nothing to recover",
+        field="window records",
+        offset=None,
+        found="none in the whole file",
+        expected="a file that was written with them",
+        path=source.path,
+    )

@@ -47,8 +47,10 @@ class AlignedDataset(KeptSamples):
         given = [pairs] if isinstance(pairs, Pairs) else list(pairs)
         drives = [_recording(some) for some in given]
         good = [some.select(max_residual=max_residual, complete=complete) for some in given]
-        self.pairs = [some.take(np.flatnonzero(tagged(drive.reader, tags, some.times, some.times)))
-                      for some, drive in zip(good, drives)]  # fmt: skip
+        self.pairs = [
+            some.take(np.flatnonzero(tagged(drive.reader, tags, some.times, some.times)))
+            for some, drive in zip(good, drives)
+        ]
         self.streams = tuple(dict.fromkeys(name for some in self.pairs for name in _names(some)))
         self._fallout = summed("reference times", [_fallout(some, max_residual, complete) for some in given])
         self._fallout.kept = sum(map(len, self.pairs))
@@ -83,9 +85,16 @@ class AlignedDataset(KeptSamples):
             times[name] = np.array([time + residual if found else NO_TIME], np.int64)
             residuals[name] = np.array([residual if found else NO_RESIDUAL], np.int64)
         return Clip(
-            id=i, recording=recording, number=row, start_ns=time, end_ns=time, values=values, times=times,
-            residuals=residuals, mixed_clocks=pairs.mixed_clocks,
-        )  # fmt: skip
+            id=i,
+            recording=recording,
+            number=row,
+            start_ns=time,
+            end_ns=time,
+            values=values,
+            times=times,
+            residuals=residuals,
+            mixed_clocks=pairs.mixed_clocks,
+        )
 
     def chunks(self) -> list[NDArray[np.int64]]:
         """Per recording, the chunk of each of its samples: int64 [n]."""

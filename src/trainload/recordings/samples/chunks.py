@@ -103,8 +103,11 @@ class ChunkStore:
         """True where the frames that are read of a window have LARGE_BYTES, on average."""
         if recording not in self._large:
             drive = self._recordings[recording]
-            rows = [(file, file.rows.get(drive.streams[name].id, slice(0, 0)))
-                    for name in self._streams & drive.streams.keys() for file in drive.files]  # fmt: skip
+            rows = [
+                (file, file.rows.get(drive.streams[name].id, slice(0, 0)))
+                for name in self._streams & drive.streams.keys()
+                for file in drive.files
+            ]
             stored = sum(int(file.index["byte_size"][some].sum(dtype=np.int64)) for file, some in rows)
             self._large[recording] = stored >= LARGE_BYTES * len(drive.windows)
         return self._large[recording]

@@ -62,11 +62,16 @@ def collate(
         raise UsageError(f"vary is {vary!r}; give one of {', '.join(VARY)}")
     streams = tuple(dict.fromkeys(name for clip in clips for name in clip.values))
     batch = ClipBatch(
-        {}, {}, {}, {}, {}, ids=np.array([clip.id for clip in clips], np.int64),
+        {},
+        {},
+        {},
+        {},
+        {},
+        ids=np.array([clip.id for clip in clips], np.int64),
         recordings=np.array([clip.recording for clip in clips], np.int64),
         start_ns=np.array([clip.start_ns for clip in clips], np.int64),
         mixed_clocks=np.array([clip.mixed_clocks for clip in clips], np.bool_),
-    )  # fmt: skip
+    )
     for name in streams:
         rows = [clip.values.get(name, []) for clip in clips]
         width = max(map(len, rows))

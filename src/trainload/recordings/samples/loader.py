@@ -75,8 +75,12 @@ class HyperframeLoader:
             if value not in allowed:
                 raise UsageError(f"{name} is {value!r}; give one of {', '.join(allowed)}")
         self.workers = usable_cpus() if workers is None else workers
-        for name, count in (("batch_size", batch_size), ("group_chunks", group_chunks), ("prefetch", prefetch),
-                            ("workers", self.workers)):  # fmt: skip
+        for name, count in (
+            ("batch_size", batch_size),
+            ("group_chunks", group_chunks),
+            ("prefetch", prefetch),
+            ("workers", self.workers),
+        ):
             if count < 1:
                 raise UsageError(f"{name} is {count}; give a number above 0")
         if not 0 <= seed < 2**64:
@@ -145,10 +149,13 @@ class HyperframeLoader:
     def memory_plan(self) -> MemoryPlan:
         """The buffers, in bytes. The batches in the making come on top: prefetch + 1 of what their clips hold."""
         store, tables = self._store, 8 * 4 * len(self.dataset)
-        return MemoryPlan({
-            f"chunks ({store.chunks.held} held, {store.chunks.in_use} in use)": store.chunks.size_bytes,
-            "cache of frames": store.cache.limit_bytes, "orders and tables": tables,
-        })  # fmt: skip
+        return MemoryPlan(
+            {
+                f"chunks ({store.chunks.held} held, {store.chunks.in_use} in use)": store.chunks.size_bytes,
+                "cache of frames": store.cache.limit_bytes,
+                "orders and tables": tables,
+            }
+        )
 
     def __iter__(self) -> Iterator[Any]:
         """The next epoch, or the rest of one after `load_state_dict`. Its threads end with it."""
@@ -178,10 +185,18 @@ class HyperframeLoader:
         stream = self._order(rule, epoch)[share.positions]
         self._store.chunks.expect(self._chunk_keys(stream), rule.group_blocks)
         plan = RunPlan(
-            seed=rule.seed, epoch=epoch, stream=stream, share=share, windows=np.array([0, len(stream)], np.int64),
-            labels=np.zeros(len(self.dataset), np.int32), workers=self.workers, io_workers=1, prefetch=self._prefetch,
-            slice_size=1, verify=False,
-        )  # fmt: skip
+            seed=rule.seed,
+            epoch=epoch,
+            stream=stream,
+            share=share,
+            windows=np.array([0, len(stream)], np.int64),
+            labels=np.zeros(len(self.dataset), np.int32),
+            workers=self.workers,
+            io_workers=1,
+            prefetch=self._prefetch,
+            slice_size=1,
+            verify=False,
+        )
         run = Run(plan, self._decoder, _ClipArrays(), self.stats)
         run.start()
         return run
@@ -226,9 +241,13 @@ class _ClipDecoder:
     """Reads and decodes clips on the loader's threads (running/run.py: Decoder)."""
 
     def __init__(
-        self, dataset: ClipDataset, store: FrameStore, vary: str, batch_op: Callable[[ClipBatch], Any] | None,
+        self,
+        dataset: ClipDataset,
+        store: FrameStore,
+        vary: str,
+        batch_op: Callable[[ClipBatch], Any] | None,
         batches: int,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """batches: how many there are at once, in the making and in use: so much memory is kept for later ones."""
         self._dataset = dataset
         self._store = store

@@ -70,9 +70,10 @@ def warn_of_bytes(recordings: Sequence[HyperframeReader], streams: Sequence[str]
     if found:
         warnings.warn(
             f"bytes, uint8 (n,), and not numbers are the samples of {', '.join(found)}. Leave them out with "
-            "streams=[...], or decode them yourself; video: drive.read(stream, time, decode=True)", UserWarning,
+            "streams=[...], or decode them yourself; video: drive.read(stream, time, decode=True)",
+            UserWarning,
             stacklevel=stacklevel + 1,
-        )  # fmt: skip
+        )
 
 
 def mixes_clocks(drive: HyperframeReader, streams: Sequence[str]) -> bool:

@@ -76,8 +76,10 @@ class SequenceDataset(KeptSamples):
         warn_of_bytes(recordings, self.streams)
         self._max_ns = None if max_residual is None else duration_ns(max_residual, what="max_residual")
         counts = dict.fromkeys(self.streams, self.duration_ns // step_ns) | dict(frames_per_stream or {})
-        self.steps = {name: _steps(self.duration_ns, step_ns, counts[name], name, frames_per_stream or {})
-                      for name in self.streams}  # fmt: skip
+        self.steps = {
+            name: _steps(self.duration_ns, step_ns, counts[name], name, frames_per_stream or {})
+            for name in self.streams
+        }
         self._mixed = [mixes_clocks(drive, self.streams) for drive in recordings]
         if len(self.streams) < len(found):
             self.store = FrameStore(recordings, self.streams, self.store.cache)
@@ -104,9 +106,16 @@ class SequenceDataset(KeptSamples):
             times[name] = np.where(missing, NO_TIME, stream_times[positions]) if len(stream_times) else positions
             residuals[name] = np.where(missing, NO_RESIDUAL, residual)
         return Clip(
-            id=i, recording=recording, number=i, start_ns=start, end_ns=start + self.duration_ns, values=values,
-            times=times, residuals=residuals, mixed_clocks=self._mixed[recording],
-        )  # fmt: skip
+            id=i,
+            recording=recording,
+            number=i,
+            start_ns=start,
+            end_ns=start + self.duration_ns,
+            values=values,
+            times=times,
+            residuals=residuals,
+            mixed_clocks=self._mixed[recording],
+        )
 
     def chunks(self) -> list[NDArray[np.int64]]:
         """Per recording, the chunk of each of its samples (by its start): int64 [n], ascending."""
@@ -138,9 +147,10 @@ class SequenceDataset(KeptSamples):
             )
         if left_out:
             warnings.warn(
-                f"left out, too sparse for clips of {span(self.duration_ns)}: {about}. {_WAYS_OUT}", UserWarning,
+                f"left out, too sparse for clips of {span(self.duration_ns)}: {about}. {_WAYS_OUT}",
+                UserWarning,
                 stacklevel=4,
-            )  # fmt: skip
+            )
         return tuple(kept), left_out
 
     def _starts(

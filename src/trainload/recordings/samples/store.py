@@ -27,9 +27,13 @@ class FrameStore:
     """
 
     def __init__(
-        self, recordings: Sequence[HyperframeReader], streams: Sequence[str], cache: FrameCache, chunks: int = 0,
+        self,
+        recordings: Sequence[HyperframeReader],
+        streams: Sequence[str],
+        cache: FrameCache,
+        chunks: int = 0,
         in_use: int = IN_USE,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.recordings = recordings
         self.streams = tuple(streams)
         self.cache = cache
@@ -105,8 +109,13 @@ class FrameStore:
         return self.chunks.window(recording, k).frame(stream, int(found[0])) if len(found) else None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"recordings": self.recordings, "streams": self.streams, "cache": self.cache,
-                "chunks": self.chunks.held, "in_use": self.chunks.in_use}  # fmt: skip
+        return {
+            "recordings": self.recordings,
+            "streams": self.streams,
+            "cache": self.cache,
+            "chunks": self.chunks.held,
+            "in_use": self.chunks.in_use,
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         FrameStore.__init__(self, **state)

@@ -68,11 +68,16 @@ class WindowDataset(KeptSamples):
             values[name].append(value)
             times[name].append(time)
         return Clip(
-            id=i, recording=recording, number=k, start_ns=int(windows.starts[k]), end_ns=int(windows.ends[k]),
-            values=values, times={name: np.array(some, np.int64) for name, some in times.items()},
+            id=i,
+            recording=recording,
+            number=k,
+            start_ns=int(windows.starts[k]),
+            end_ns=int(windows.ends[k]),
+            values=values,
+            times={name: np.array(some, np.int64) for name, some in times.items()},
             residuals={name: np.zeros(len(some), np.int64) for name, some in times.items()},
             mixed_clocks=self._mixed[recording],
-        )  # fmt: skip
+        )
 
     def chunks(self) -> list[NDArray[np.int64]]:
         """Per recording, the chunk of each of its samples: int64 [n], ascending."""

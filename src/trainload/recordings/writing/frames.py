@@ -67,9 +67,11 @@ def pending_frame(
 
 
 _NUMBERS = (
-    ("timestamp_ns", MAX_TIMESTAMP_NS), ("stream_index", _MAX_U32), ("receive_ns", MAX_TIMESTAMP_NS),
+    ("timestamp_ns", MAX_TIMESTAMP_NS),
+    ("stream_index", _MAX_U32),
+    ("receive_ns", MAX_TIMESTAMP_NS),
     ("duration_ns", _MAX_U32),
-)  # fmt: skip
+)
 
 
 def _whole_numbers(*numbers: Any) -> tuple[int, ...]:

@@ -321,11 +321,17 @@ class Part:
                 raise
         self.size = tail.end
         return self._header(
-            finalized=True, frame_count=self.frames, stream_count=len(self._streams), index_offset=index_offset,
-            index_size=sections_offset - index_offset, index_crc=index_crc, sections_offset=sections_offset,
-            sections_size=tail.end - sections_offset, time_window_start_ns=found.start_ns,
+            finalized=True,
+            frame_count=self.frames,
+            stream_count=len(self._streams),
+            index_offset=index_offset,
+            index_size=sections_offset - index_offset,
+            index_crc=index_crc,
+            sections_offset=sections_offset,
+            sections_size=tail.end - sections_offset,
+            time_window_start_ns=found.start_ns,
             time_window_end_ns=found.end_ns,
-        ), found.windows  # fmt: skip
+        ), found.windows
 
     def _end_record(self, tables: list[Section]) -> bytes:
         body = record_sections_to_bytes(tables)

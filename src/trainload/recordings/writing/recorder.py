@@ -92,9 +92,16 @@ class Recorder:
             split.make_folder(overwrite=overwrite)
         try:
             self._writer = HyperframeWriter(
-                path if split is None else split.path(0), window=window, lateness=lateness, threads=threads, meta=meta,
-                overwrite=overwrite, split=split, drops=self._queue.drops, open_file=open_file,
-            )  # fmt: skip
+                path if split is None else split.path(0),
+                window=window,
+                lateness=lateness,
+                threads=threads,
+                meta=meta,
+                overwrite=overwrite,
+                split=split,
+                drops=self._queue.drops,
+                open_file=open_file,
+            )
         except BaseException:
             self._let_go()
             raise
@@ -164,9 +171,14 @@ class Recorder:
         rates = self._meter.rates({**counts, _ALL_BYTES: sum(stream.bytes for stream in streams)})
         part = self._writer.part
         return RecorderStats(
-            seconds=time.monotonic() - self._started, megabytes_per_s=rates[_ALL_BYTES] / 1e6,
-            queue_bytes=self._queue.size_bytes, queue_frames=self._queue.frames, windows=part.windows,
-            committed_windows=part.synced_windows, parts=len(self._writer.parts), file_bytes=part.size,
+            seconds=time.monotonic() - self._started,
+            megabytes_per_s=rates[_ALL_BYTES] / 1e6,
+            queue_bytes=self._queue.size_bytes,
+            queue_frames=self._queue.frames,
+            windows=part.windows,
+            committed_windows=part.synced_windows,
+            parts=len(self._writer.parts),
+            file_bytes=part.size,
             streams=tuple(
                 StreamStats(
                     s.info.name, s.frames, s.bytes, rates[s.info.name], s.late, s.lost, dropped.get(s.info.id, 0)
@@ -174,7 +186,7 @@ class Recorder:
                 for s in streams
             ),
             durable=self.durable,
-        )  # fmt: skip
+        )
 
     def close(self) -> RecordSummary:
         """Write all that was handed over and finish the file. Raises what stopped the recording. Twice is fine."""

@@ -113,13 +113,20 @@ def play(
     """Feed a run to a recorder at `speed` times real time (0: as fast as it goes); tick() about ten times a second."""
     ids = {
         stream.name: recorder.add_stream(
-            stream.name, kind=stream.kind, encoding=stream.encoding, dtype=stream.dtype, rate_hz=stream.rate_hz,
-            clock=stream.clock, frame_duration=stream.frame_duration, codec=stream.codec,
-            shuffle=stream.codec != "none" and stream.dtype is not None, packed=stream.packed,
+            stream.name,
+            kind=stream.kind,
+            encoding=stream.encoding,
+            dtype=stream.dtype,
+            rate_hz=stream.rate_hz,
+            clock=stream.clock,
+            frame_duration=stream.frame_duration,
+            codec=stream.codec,
+            shuffle=stream.codec != "none" and stream.dtype is not None,
+            packed=stream.packed,
             calibration={"frame": stream.name},
         )
         for stream in rig
-    }  # fmt: skip
+    }
     begin, next_tick = time.monotonic(), 0.0
     for frame in simulate(rig, seconds, seed=seed):
         due = frame.arrival_ns / 1e9 / speed if speed > 0 else 0.0
@@ -127,9 +134,12 @@ def play(
             time.sleep(min(wait, 0.05))
             next_tick = _tick(tick, next_tick)
         recorder.write(
-            ids[frame.stream.name], frame.timestamp_ns, frame.payload, stream_index=frame.number,
+            ids[frame.stream.name],
+            frame.timestamp_ns,
+            frame.payload,
+            stream_index=frame.number,
             receive_ns=START_NS + frame.arrival_ns,
-        )  # fmt: skip
+        )
         next_tick = _tick(tick, next_tick)
 
 

@@ -122,13 +122,21 @@ class StreamSet:
             raise UsageError(f"rate_hz must be above 0, not {rate_hz!r}")
         element = _element(options.get("dtype"))
         info = StreamInfo(
-            id=len(self._all), name=name, kind=options.get("kind", "generic"),
-            encoding=options.get("encoding", "raw"), dtype=element, shape=tuple(options.get("shape") or (-1,)),
-            rate_hz=rate_hz, clock=clock, frame_duration_ns=_frame_duration(options.get("frame_duration")),
-            packed=packed, shuffle=_element_size(options.get("shuffle", False), element, options.get("shape") or ()),
-            calibration=dict(options.get("calibration") or {}), fields=_fields(name, options.get("fields"), element),
+            id=len(self._all),
+            name=name,
+            kind=options.get("kind", "generic"),
+            encoding=options.get("encoding", "raw"),
+            dtype=element,
+            shape=tuple(options.get("shape") or (-1,)),
+            rate_hz=rate_hz,
+            clock=clock,
+            frame_duration_ns=_frame_duration(options.get("frame_duration")),
+            packed=packed,
+            shuffle=_element_size(options.get("shuffle", False), element, options.get("shape") or ()),
+            calibration=dict(options.get("calibration") or {}),
+            fields=_fields(name, options.get("fields"), element),
             layout=options.get("layout"),
-        )  # fmt: skip
+        )
         if info.layout is not None and (packed or element is not None):
             raise UsageError(f"stream {name!r}: a layout stands for dtype and shape, and is not packed")
         sample_bytes = 0

@@ -242,9 +242,13 @@ class HyperframeWriter:
 
     def _open(self, path: str | os.PathLike[str]) -> Part:
         part = Part(
-            path, self._cutter.window_ns, meta=self._meta, overwrite=self._overwrite, open_file=self._open_file,
+            path,
+            self._cutter.window_ns,
+            meta=self._meta,
+            overwrite=self._overwrite,
+            open_file=self._open_file,
             parts_before=len(self.parts),
-        )  # fmt: skip
+        )
         part.set_streams(self._streams.infos)
         return part
 
@@ -265,9 +269,14 @@ class HyperframeWriter:
         self._ended = True
         windows = part.finalize()
         summary = WriteSummary(
-            os.fspath(part.path), part.frames, windows, self._bytes_in, part.size,
-            {stream.info.name: stream.late for stream in self._streams if stream.late}, self._warnings(),
-        )  # fmt: skip
+            os.fspath(part.path),
+            part.frames,
+            windows,
+            self._bytes_in,
+            part.size,
+            {stream.info.name: stream.late for stream in self._streams if stream.late},
+            self._warnings(),
+        )
         self._bytes_in = 0
         self.parts.append(summary)
         return summary

@@ -142,9 +142,14 @@ def _add(source: ColumnSource, name: str, kind: str, times_path: Path, arrays: d
     if len(good) < count:
         source.damage.add(f"{name}: times that are no numbers", frames=count - len(good))
     stream = SourceStream(
-        name, kind, dtype=records.dtype, clock=_CLOCKS.get(kind, "hardware"), time_source=_TIME_SOURCE, packed=True,
+        name,
+        kind,
+        dtype=records.dtype,
+        clock=_CLOCKS.get(kind, "hardware"),
+        time_source=_TIME_SOURCE,
+        packed=True,
         fields=_fields(name, records.dtype),
-    )  # fmt: skip
+    )
     source.columns.append(Column(stream, times[good], lambda index: records.record(int(good[index]))))
 
 

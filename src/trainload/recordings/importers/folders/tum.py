@@ -71,9 +71,12 @@ def _files(root: Path, list_path: Path, damage: Damage, to_ns: Seconds) -> Colum
     if folder.is_dir():
         add_unlisted(damage, list_path.stem, listed_files(folder), names)
     stream = file_stream(
-        list_path.stem, extension, clock="host", time_source=f"{list_path.name}, stamped by the driver",
+        list_path.stem,
+        extension,
+        clock="host",
+        time_source=f"{list_path.name}, stamped by the driver",
         calibration={"comments": comments},
-    )  # fmt: skip
+    )
     return Column(stream, rows.times, file_loader(lambda k: f"{folder}/{base_name(rows.words(k)[1])}"))
 
 
@@ -88,18 +91,28 @@ def _numbers(list_path: Path, damage: Damage, to_ns: Seconds) -> Column:
     rows, comments = spaced_rows(list_path, to_ns, damage, check)
     pack = numbers.packer()
     stream = SourceStream(
-        list_path.stem, kind, dtype=numbers.dtype, clock="host", time_source=f"{list_path.name}, on the host's clock",
-        packed=True, calibration={"comments": comments}, fields=_FIELDS.get(list_path.stem, {}),
-    )  # fmt: skip
+        list_path.stem,
+        kind,
+        dtype=numbers.dtype,
+        clock="host",
+        time_source=f"{list_path.name}, on the host's clock",
+        packed=True,
+        calibration={"comments": comments},
+        fields=_FIELDS.get(list_path.stem, {}),
+    )
     return Column(stream, rows.times, lambda k: pack(rows.words(k)))
 
 
 def _lines(list_path: Path, damage: Damage, to_ns: Seconds) -> Column:
     rows, comments = spaced_rows(list_path, to_ns, damage, any_words)
     stream = SourceStream(
-        list_path.stem, "list", "txt", clock="host", time_source=f"{list_path.name}, first word",
+        list_path.stem,
+        "list",
+        "txt",
+        clock="host",
+        time_source=f"{list_path.name}, first word",
         calibration={"comments": comments},
-    )  # fmt: skip
+    )
     return Column(stream, rows.times, rows.line)
 
 

@@ -62,9 +62,12 @@ class LogSource(ABC):
         """Every message in the order of the log."""
         self._before = 0
         topics = TopicStreams(
-            self.channels, self.damage, self._clocks, times=self._times or "stamp",
+            self.channels,
+            self.damage,
+            self._clocks,
+            times=self._times or "stamp",
             packed_messages=self._packed_messages,
-        )  # fmt: skip
+        )
         try:
             yield from self._read(topics)
         finally:

@@ -189,11 +189,20 @@ class TopicStreams:
         may_be_plain = plain not in _RESERVED and self._forms[number] < MAX_FORMS  # the last one is of mixed forms
         clock = self._clocks.get(name, self._clocks.get(plain, "hardware" if stamped else "host"))
         return SourceStream(
-            name, form.kind, form.encoding, form.dtype, form.shape, clock=clock,
-            time_source="stamp in the message" if stamped else self._unstamped, receive_source="log time",
-            calibration={"frame_id": split.frame_id} if split.frame_id else {}, channel=number,
-            topic=plain if may_be_plain else "", fields=dict(form.fields), layout=form.layout,
-        )  # fmt: skip
+            name,
+            form.kind,
+            form.encoding,
+            form.dtype,
+            form.shape,
+            clock=clock,
+            time_source="stamp in the message" if stamped else self._unstamped,
+            receive_source="log time",
+            calibration={"frame_id": split.frame_id} if split.frame_id else {},
+            channel=number,
+            topic=plain if may_be_plain else "",
+            fields=dict(form.fields),
+            layout=form.layout,
+        )
 
     def take_name(self, plain: str) -> str:
         """`plain`, or where it is taken with the next free number behind it."""

@@ -22,7 +22,7 @@ OXTS_RULES = {
     "pitch": "angle",
     "yaw": "angle",
     **dict.fromkeys(("navstat", "numsats", "posmode", "velmode", "orimode"), "previous"),
-}  # fmt: skip
+}
 FILES = ("calib_cam_to_cam.txt", "calib_velo_to_cam.txt", "calib_imu_to_velo.txt")
 _OF_SENSOR = {"image": FILES[0], "velodyne": FILES[1], "oxts": FILES[2]}
 _SHAPES = {9: (3, 3), 12: (3, 4), 16: (4, 4)}

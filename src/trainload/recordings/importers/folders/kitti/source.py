@@ -170,9 +170,7 @@ def _add_tracklets(source: ColumnSource, path: Path) -> None:
         source.damage.add(f"{path.name} ends early, after {tracklets:,} tracklets")
     facts = {"tracklets": tracklets, "poses": poses, "schema": "boost serialization of the KITTI raw development kit"}
     time = first_time(source.columns)
-    source.columns.append(
-        attached_column("tracklets", path, time, kind="labels", encoding="xml", calibration=facts)
-    )  # fmt: skip
+    source.columns.append(attached_column("tracklets", path, time, kind="labels", encoding="xml", calibration=facts))
     source.notes.append(
         f"{tracklets:,} tracklets with {poses:,} poses are kept as the XML they are in, in import/tracklets"
     )

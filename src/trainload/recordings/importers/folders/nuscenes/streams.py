@@ -28,14 +28,29 @@ from trainload.recordings.importers.source import Damage, SourceStream
 
 EGO_DTYPE = np.dtype([("token", "|S32"), ("translation", "<f8", 3), ("rotation_wxyz", "<f8", 4)])
 SAMPLE_DATA_DTYPE = np.dtype(
-    [("channel", "<i4"), ("key_frame", "|b1"), ("width", "<i4"), ("height", "<i4"), ("token", "|S32"),
-     ("sample_token", "|S32")]
-)  # fmt: skip
+    [
+        ("channel", "<i4"),
+        ("key_frame", "|b1"),
+        ("width", "<i4"),
+        ("height", "<i4"),
+        ("token", "|S32"),
+        ("sample_token", "|S32"),
+    ]
+)
 BOX_DTYPE = np.dtype(
-    [("translation", "<f8", 3), ("size", "<f8", 3), ("rotation_wxyz", "<f8", 4), ("category", "<i4"),
-     ("visibility", "<i4"), ("attributes", "<u8"), ("num_lidar_pts", "<i4"), ("num_radar_pts", "<i4"),
-     ("token", "|S32"), ("instance_token", "|S32")]
-)  # fmt: skip
+    [
+        ("translation", "<f8", 3),
+        ("size", "<f8", 3),
+        ("rotation_wxyz", "<f8", 4),
+        ("category", "<i4"),
+        ("visibility", "<i4"),
+        ("attributes", "<u8"),
+        ("num_lidar_pts", "<i4"),
+        ("num_radar_pts", "<i4"),
+        ("token", "|S32"),
+        ("instance_token", "|S32"),
+    ]
+)
 _OWN_STREAMS = ("ego_pose", "sample", "sample_data", "sample_annotation")
 _SAMPLE_TIME = "sample.json, timestamp"
 _ROTATION: FieldRules = {"rotation_wxyz": "quaternion_wxyz"}
@@ -69,9 +84,14 @@ def _ego_poses(rows: TableRows) -> Column:
         return np.array([record], EGO_DTYPE).tobytes()
 
     stream = SourceStream(
-        "ego_pose", "pose", dtype=EGO_DTYPE, time_source="ego_pose.json, timestamp", packed=True,
-        calibration={"frame": "global, of the log's map", "rotation": "w, x, y, z"}, fields=_ROTATION,
-    )  # fmt: skip
+        "ego_pose",
+        "pose",
+        dtype=EGO_DTYPE,
+        time_source="ego_pose.json, timestamp",
+        packed=True,
+        calibration={"frame": "global, of the log's map", "rotation": "w, x, y, z"},
+        fields=_ROTATION,
+    )
     return Column(stream, rows.times, load)
 
 
@@ -84,15 +104,23 @@ def _sample_data(rows: TableRows) -> Column:
     def load(index: int) -> bytes:
         row = rows.value(index)
         record = (
-            channels[_channel(row)], bool(row.get("is_key_frame")), row.get("width") or 0, row.get("height") or 0,
-            _token(row["token"]), _token(row["sample_token"]),
-        )  # fmt: skip
+            channels[_channel(row)],
+            bool(row.get("is_key_frame")),
+            row.get("width") or 0,
+            row.get("height") or 0,
+            _token(row["token"]),
+            _token(row["sample_token"]),
+        )
         return np.array([record], SAMPLE_DATA_DTYPE).tobytes()
 
     stream = SourceStream(
-        "sample_data", "key frames", dtype=SAMPLE_DATA_DTYPE, time_source="sample_data.json, timestamp", packed=True,
+        "sample_data",
+        "key frames",
+        dtype=SAMPLE_DATA_DTYPE,
+        time_source="sample_data.json, timestamp",
+        packed=True,
         calibration={"channels": list(channels)},
-    )  # fmt: skip
+    )
     return Column(stream, rows.times, load)
 
 
@@ -125,13 +153,17 @@ def _annotations(rows: TableRows, tables: DriveTables) -> list[Column]:
         return b"[" + b",".join(rows.text(k) for k in order[bounds[index] : bounds[index + 1]].tolist()) + b"]"
 
     meaning = {
-        "frame": "global, of the log's map", "translation": "center x, y, z in m", "size": "width, length, height in m",
-        "rotation": "w, x, y, z", "category": "position in categories, -1: unknown",
-        "visibility": "position in visibilities, -1: not annotated", "attributes": "bit k: attribute_names[k]",
+        "frame": "global, of the log's map",
+        "translation": "center x, y, z in m",
+        "size": "width, length, height in m",
+        "rotation": "w, x, y, z",
+        "category": "position in categories, -1: unknown",
+        "visibility": "position in visibilities, -1: not annotated",
+        "attributes": "bit k: attribute_names[k]",
         "categories": [row.get("name") for row in tables.categories],
         "visibilities": [row.get("level") for row in visibility],
         "attribute_names": [row.get("name") for row in attributes],
-    }  # fmt: skip
+    }
     streams = [
         SourceStream(
             "annotations",
@@ -152,10 +184,17 @@ def _box(
 ) -> tuple[Any, ...]:
     bits = sum({1 << attributes[token] for token in row.get("attribute_tokens", ()) if token in attributes})
     return (
-        row["translation"], row["size"], row["rotation"], categories.get(row["instance_token"], -1),
-        visibility.get(row.get("visibility_token"), -1), bits, _count(row, "num_lidar_pts"),
-        _count(row, "num_radar_pts"), _token(row["token"]), _token(row["instance_token"]),
-    )  # fmt: skip
+        row["translation"],
+        row["size"],
+        row["rotation"],
+        categories.get(row["instance_token"], -1),
+        visibility.get(row.get("visibility_token"), -1),
+        bits,
+        _count(row, "num_lidar_pts"),
+        _count(row, "num_radar_pts"),
+        _token(row["token"]),
+        _token(row["instance_token"]),
+    )
 
 
 def _count(row: Row, key: str) -> int:

@@ -25,9 +25,17 @@ from trainload.recordings.importers.source import Damage
 Row = dict[str, Any]
 _EGO_FIELDS = {"token", "timestamp", "translation", "rotation"}
 _READ_FOR_THE_DRIVE = (
-    "log", "scene", "sample", "sample_data", "ego_pose", "sample_annotation", "instance", "map", "sensor",
+    "log",
+    "scene",
+    "sample",
+    "sample_data",
+    "ego_pose",
+    "sample_annotation",
+    "instance",
+    "map",
+    "sensor",
     "calibrated_sensor",
-)  # fmt: skip
+)
 _DESCRIPTIONS = ("category", "attribute", "visibility")
 _TEXTS = ("token", "name", "channel", "filename", "logfile")  # and every key that ends in _token, if it is not null
 _LISTS = ("attribute_tokens", "log_tokens")

@@ -51,9 +51,15 @@ class OwnStreams:
             facts = FrameFacts(info.id, message.sequence, receive_ns, 0, True)
         if not info.packed:
             yield SourceFrame(
-                name, message.publish_ns, message.data, facts.receive_ns, facts.duration_ns, None, facts.key_frame,
+                name,
+                message.publish_ns,
+                message.data,
+                facts.receive_ns,
+                facts.duration_ns,
+                None,
+                facts.key_frame,
                 message.sequence,
-            )  # fmt: skip
+            )
             return
         size = info.dtype.itemsize if info.dtype is not None else 0
         if size == 0 or len(message.data) % size:
@@ -85,8 +91,17 @@ def _stream(info: StreamInfo, name: str) -> SourceStream:
     if info.packed and dtype is not None and dtype.names:
         dtype = np.dtype([(field, dtype[field]) for field in dtype.names if field != TIME_FIELD])
     return SourceStream(
-        name, info.kind, info.encoding, dtype, None if info.packed else info.shape, info.clock,
-        time_source="publish time, as trainload exported it", receive_source="log time", rate_hz=info.rate_hz,
-        frame_duration_ns=info.frame_duration_ns, shuffle=info.shuffle, packed=info.packed,
+        name,
+        info.kind,
+        info.encoding,
+        dtype,
+        None if info.packed else info.shape,
+        info.clock,
+        time_source="publish time, as trainload exported it",
+        receive_source="log time",
+        rate_hz=info.rate_hz,
+        frame_duration_ns=info.frame_duration_ns,
+        shuffle=info.shuffle,
+        packed=info.packed,
         calibration=info.calibration,
-    )  # fmt: skip
+    )

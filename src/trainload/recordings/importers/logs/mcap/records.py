@@ -106,9 +106,13 @@ class RecordReader:
             return
         if not self._summary.ended:
             raise FormatError(
-                "an MCAP file begins with its magic", field="magic", offset=0, found=begin, expected=MAGIC,
+                "an MCAP file begins with its magic",
+                field="magic",
+                offset=0,
+                found=begin,
+                expected=MAGIC,
                 path=self._name,
-            )  # fmt: skip
+            )
         self._damage.add(f"{self._name}: the file does not begin as MCAP, though it ends so", size_bytes=len(MAGIC))
 
     def _holds(self, opcode: int, end: int) -> bool:
@@ -222,8 +226,9 @@ class RecordReader:
         start, self.place = self.place, self._next(self.place + 1)
         self._lost_chunk = self._lost_chunk or self._was_chunk(start)
         why = "no sound record" if self.place < self._source.size else "no sound record up to the end"
-        self._damage.add(f"{self._name}: byte {start:,}: {why}; skipped to byte {self.place:,}",
-                         size_bytes=self.place - start)  # fmt: skip
+        self._damage.add(
+            f"{self._name}: byte {start:,}: {why}; skipped to byte {self.place:,}", size_bytes=self.place - start
+        )
 
     def _was_chunk(self, place: int) -> bool:
         """True where the damaged record at `place` was a chunk for certain: the index behind it counts its messages."""

@@ -99,9 +99,13 @@ def _compressed(message: _Message, stamp: int) -> Split:
 def _raw(message: _Message, stamp: int) -> Split:
     [field] = message.all("data")
     form = picture_form(
-        message.fixed("height", "I"), message.fixed("width", "I"), message.text("encoding"), message.fixed("step", "I"),
-        big_endian=False, size_bytes=field.end - field.start,
-    )  # fmt: skip
+        message.fixed("height", "I"),
+        message.fixed("width", "I"),
+        message.text("encoding"),
+        message.fixed("step", "I"),
+        big_endian=False,
+        size_bytes=field.end - field.start,
+    )
     return message.cut(form, stamp)
 
 

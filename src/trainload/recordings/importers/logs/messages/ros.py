@@ -31,14 +31,25 @@ from trainload.recordings.importers.sensor_types import picture_form as raw_pict
 from trainload.recordings.importers.source import Channel
 
 _PLAIN = {  # encapsulation to byte order and widest alignment
-    b"\x00\x00": (">", 8), b"\x00\x01": ("<", 8),
-    b"\x00\x06": (">", 4), b"\x00\x07": ("<", 4), b"\x00\x10": (">", 4), b"\x00\x11": ("<", 4),
-}  # fmt: skip
+    b"\x00\x00": (">", 8),
+    b"\x00\x01": ("<", 8),
+    b"\x00\x06": (">", 4),
+    b"\x00\x07": ("<", 4),
+    b"\x00\x10": (">", 4),
+    b"\x00\x11": ("<", 4),
+}
 _MARKED = {  # members or structures carry lengths and numbers of their own, which a list of fields does not tell
-    b"\x00\x02": "pl_cdr", b"\x00\x03": "pl_cdr", b"\x00\x08": "d_cdr2", b"\x00\x09": "d_cdr2",
-    b"\x00\x0a": "pl_cdr2", b"\x00\x0b": "pl_cdr2", b"\x00\x12": "pl_cdr2", b"\x00\x13": "pl_cdr2",
-    b"\x00\x14": "d_cdr2", b"\x00\x15": "d_cdr2",
-}  # fmt: skip
+    b"\x00\x02": "pl_cdr",
+    b"\x00\x03": "pl_cdr",
+    b"\x00\x08": "d_cdr2",
+    b"\x00\x09": "d_cdr2",
+    b"\x00\x0a": "pl_cdr2",
+    b"\x00\x0b": "pl_cdr2",
+    b"\x00\x12": "pl_cdr2",
+    b"\x00\x13": "pl_cdr2",
+    b"\x00\x14": "d_cdr2",
+    b"\x00\x15": "d_cdr2",
+}
 UNDECODED = frozenset(_MARKED.values())
 """Encodings of streams whose messages are whole, but were not looked into."""
 _LAYOUTS = {order: {code: struct.Struct(order + code) for code in "bBHiId"} for order in "<>"}

@@ -90,9 +90,13 @@ class _Bag:
         begin = bytes(source.at(0, min(source.size, len(MAGIC))))
         if begin != MAGIC:
             raise FormatError(
-                "a ROS 1 bag begins with its version line", field="magic", offset=0, found=begin, expected=MAGIC,
+                "a ROS 1 bag begins with its version line",
+                field="magic",
+                offset=0,
+                found=begin,
+                expected=MAGIC,
                 path=self._name,
-            )  # fmt: skip
+            )
         self._read_index()
         self.place = len(MAGIC)
         while self.place < source.size:
@@ -159,8 +163,9 @@ class _Bag:
     def _skip(self) -> None:
         start, self.place = self.place, next_sound(self._source, self.place + 1, OUTER)
         why = "no record" if self.place < self._source.size else "no record up to the end"
-        self._damage.add(f"{self._name}: byte {start:,}: {why}; skipped to byte {self.place:,}",
-                         size_bytes=self.place - start)  # fmt: skip
+        self._damage.add(
+            f"{self._name}: byte {start:,}: {why}; skipped to byte {self.place:,}", size_bytes=self.place - start
+        )
 
     def _contents(self, record: Record) -> Iterator[LogMessage]:
         size = min(record.end, self._source.size) - record.start

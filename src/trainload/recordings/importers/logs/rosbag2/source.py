@@ -119,8 +119,11 @@ def open_rosbag2(
     place = Path(path)
     about = BagMetadata.of(place if place.is_dir() else place.parent)
     options: dict[str, Any] = {
-        "clocks": clocks, "times": times, "scratch": scratch, "packed_messages": about.mode == "message",
-    }  # fmt: skip
+        "clocks": clocks,
+        "times": times,
+        "scratch": scratch,
+        "packed_messages": about.mode == "message",
+    }
     source: Rosbag2Source | McapSource
     if _is_mcap(place, about):
         source = McapSource(place, **options)
