@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainload.images.loading.pictures import Places
+from trainload.storage.read_plan import join_requests
 
 MAX_GAP_BYTES = 64 << 10  # reading on over this much costs less than another read
 ALIGNMENT = 64
@@ -58,38 +59,24 @@ def plan_reads(places: Places, ids: NDArray[np.int64], *, limit_bytes: int | Non
 
 
 def _plan(places: Places, ids: NDArray[np.int64], *, gap: int, whole_units: bool) -> ReadPlan:
-    rows = _rows_in_place(places.unit[ids], places.start[ids])
-    unit, start = places.unit[ids[rows]], places.start[ids[rows]]
-    end = start + places.size[ids[rows]]
-    new_unit = np.append(True, unit[1:] != unit[:-1])[: len(ids)]
-    unit_number = np.cumsum(new_unit) - 1
-    complete = np.bincount(unit_number, minlength=1) == places.unit_counts[unit[new_unit]] if len(ids) else new_unit
-    whole = (complete & whole_units)[unit_number]
-    far = np.append(True, start[1:] - end[:-1] > gap)[: len(ids)]
-    new_read = new_unit | (far & ~whole)
-    first = np.flatnonzero(new_read)
-    read_whole = whole[first]
-    starts = np.where(read_whole, 0, start[first])
-    ends = np.maximum.reduceat(end, first) if len(first) else end
-    sizes = np.where(read_whole, places.unit_sizes[unit[first]], ends - starts)
+    unit = places.unit[ids]
+    present, row, counts = np.unique(unit, return_inverse=True, return_counts=True)
+    whole = ((counts == places.unit_counts[present]) & whole_units)[row]
+    start = np.where(whole, 0, places.start[ids])
+    size = np.where(whole, places.unit_sizes[unit], places.size[ids])
+    reads = join_requests(start, size, files=unit, max_gap=gap)
+    sizes = reads.ends - reads.starts
     edges = np.concatenate([[0], np.cumsum(_aligned(sizes))])
-    read_number = np.cumsum(new_read) - 1
-    offsets = np.empty(len(ids), np.uint64)
-    offsets[rows] = edges[read_number] + start - starts[read_number]
     read_of = np.empty(len(ids), np.int64)
-    read_of[rows] = read_number
-    return ReadPlan(unit[first], starts, sizes, edges[:-1], read_whole, int(edges[-1]), ids, offsets, read_of)
+    read_of[reads.order] = np.repeat(np.arange(len(reads)), np.diff(reads.bounds))
+    offsets = (edges[read_of] + places.start[ids] - reads.starts[read_of]).astype(np.uint64)
+    first = reads.order[reads.bounds[:-1]]
+    return ReadPlan(unit[first], reads.starts, sizes, edges[:-1], whole[first], int(edges[-1]), ids, offsets, read_of)
 
 
 def _unique(ids: NDArray[np.int64]) -> NDArray[np.int64]:
     """The ids, ascending, each once; without sorting what is so already (a whole set)."""
     return ids if (ids[1:] > ids[:-1]).all() else np.unique(ids)
-
-
-def _rows_in_place(unit: NDArray[np.int64], start: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The order of samples by place; sets list them so, unless a writer chose otherwise inside its blocks."""
-    forward = (unit[1:] > unit[:-1]) | ((unit[1:] == unit[:-1]) & (start[1:] >= start[:-1]))
-    return np.arange(len(unit)) if forward.all() else np.lexsort((start, unit))
 
 
 def buffer_windows(

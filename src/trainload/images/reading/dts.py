@@ -25,6 +25,7 @@ from trainload.images.reading.facts import facts_of
 from trainload.images.reading.sample import Sample
 from trainload.images.reading.volumes import Volume, open_volumes, read_tables
 from trainload.storage.file import FileSource
+from trainload.storage.read_plan import join_requests
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -199,11 +200,11 @@ class DtsReader:
         starts = self.offsets[ids]
         ends = starts + self.sizes[ids]
         volumes = np.searchsorted(self._volume_first, self.block_of[ids], "right") - 1
-        order = np.lexsort((starts, volumes))
         found: list[Sample | None] = [None] * len(ids)
-        for run in _coalesce(order, volumes, starts, ends):
+        reads = join_requests(starts, ends - starts, files=volumes, max_gap=MAX_GAP_BYTES, max_read=MAX_RUN_BYTES)
+        for k, (begin, end) in enumerate(zip(reads.starts.tolist(), reads.ends.tolist())):
+            run = reads.order[reads.bounds[k] : reads.bounds[k + 1]]
             volume = self._volumes[volumes[run[0]]]
-            begin, end = int(starts[run[0]]), int(ends[run].max())
             data = memoryview(volume.source.read_at(volume.header.header_bytes + begin, end - begin))
             for n in run.tolist():
                 view = data[int(starts[n]) - begin : int(ends[n]) - begin]
@@ -270,19 +271,3 @@ def _position(i: int, count: int) -> int:
     if not -count <= i < count:
         raise IndexError(f"{i} is outside 0 to {count - 1}")
     return int(i) + count if i < 0 else int(i)
-
-
-def _coalesce(
-    order: NDArray[np.int64], volumes: NDArray[np.int64], starts: NDArray[np.int64], ends: NDArray[np.int64]
-) -> Iterator[NDArray[np.int64]]:
-    """Cut positions sorted by place into runs that one read serves."""
-    begin = 0
-    for n in range(1, len(order) + 1):
-        if n < len(order):
-            first, last, this = order[begin], order[n - 1], order[n]
-            near = volumes[this] == volumes[first] and starts[this] - ends[last] <= MAX_GAP_BYTES
-            if near and ends[this] - starts[first] <= MAX_RUN_BYTES:
-                continue
-        if n > begin:
-            yield order[begin:n]
-        begin = n

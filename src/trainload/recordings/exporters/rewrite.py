@@ -171,18 +171,17 @@ class _Copy:
 
     def _stored_frames(self, rows: Rows) -> list[StoredFrame]:
         """The frames of one window, each held to its CRC-32."""
-        entries, places = entries_of(rows).tolist(), rows["file"].tolist()
-        runs = {
-            n: Runs(self._files[n], plan_stretches([e for e, m in zip(entries, places) if m == n])) for n in set(places)
-        }
+        index, place = entries_of(rows), rows["file"]
+        runs = {n: Runs(self._files[n], plan_stretches([index[place == n]])) for n in np.unique(place).tolist()}
         sides = zip(*(rows[name].tolist() for name in ("stream_id", "receive_ns", "duration_ns")))
         frames: list[StoredFrame] = []
-        for entry, n, (stream_id, receive, duration) in zip(entries, places, sides):
+        for entry, n, (stream_id, receive, duration) in zip(index.tolist(), place.tolist(), sides):
             file, stored = self._files[n], runs[n].stored(entry)
+            from_id, flags, number, time_ns, *_ = entry
             if file.header.flags & FRAME_CRCS:  # whatever the reader was told: a new CRC-32 must not cover damage
-                check_crc(entry, stored, file.streams[entry[0]].name, file.path)
-            flags = entry[1] & (_PLAIN_FLAGS if file.header.plain else ~LATE)
-            frames.append(StoredFrame(entry[3], stream_id, flags, entry[2], stored, receive, duration))
+                check_crc(entry, stored, file.streams[from_id].name, file.path)
+            flags &= _PLAIN_FLAGS if file.header.plain else ~LATE
+            frames.append(StoredFrame(time_ns, stream_id, flags, number, stored, receive, duration))
         return frames
 
 

@@ -63,6 +63,8 @@ _ENTRY_PLACE = {"flags": 2, "timestamp_ns": 8, "byte_offset": 16, "byte_size": 2
 assert INDEX_DTYPE.itemsize == INDEX_ENTRY.size == INDEX_ENTRY_BYTES
 
 Index = NDArray[np.void]  # rows of INDEX_DTYPE
+Entry = tuple[int, int, int, int, int, int, int]  # one of them as numbers: entry[BYTE_OFFSET]
+STREAM_ID, FLAGS, STREAM_INDEX, TIMESTAMP_NS, BYTE_OFFSET, BYTE_SIZE, CRC = range(7)
 
 
 def align(offset: int) -> int:

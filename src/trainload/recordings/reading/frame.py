@@ -9,7 +9,18 @@ from isal import isal_zlib
 from numpy.typing import NDArray
 
 from trainload.errors import FormatError, SampleError
-from trainload.recordings.format.hyperframe import CODEC_MASK, FRAME_ENCRYPTED, HARDWARE_TIME, KEY_FRAME, LATE, SHUFFLED
+from trainload.recordings.format.hyperframe import (
+    BYTE_OFFSET,
+    CODEC_MASK,
+    FLAGS,
+    FRAME_ENCRYPTED,
+    HARDWARE_TIME,
+    KEY_FRAME,
+    LATE,
+    SHUFFLED,
+    STREAM_INDEX,
+    Entry,
+)
 from trainload.recordings.format.layouts import without_gaps
 from trainload.recordings.format.payload import decode_payload
 from trainload.recordings.format.streams import StreamInfo
@@ -18,8 +29,6 @@ from trainload.recordings.reading.pictures import PICTURE_ENCODINGS, decode_pict
 _crc32 = isal_zlib.crc32
 _new = tuple.__new__  # half the cost of Frame(...), which counts for a frame of 100 bytes
 _NOT_AS_IT_IS = CODEC_MASK | SHUFFLED | FRAME_ENCRYPTED
-
-Entry = tuple[int, int, int, int, int, int, int]  # one index entry as numbers, in the order of the record
 
 
 class PayloadFile(Protocol):
@@ -125,12 +134,12 @@ def open_frame(entry: Entry, stored: memoryview, info: StreamInfo, file: Payload
 
 def _unpack(entry: Entry, stored: memoryview, info: StreamInfo, path: str) -> memoryview:
     try:
-        return decode_payload(stored, entry[1], info.shuffle)
+        return decode_payload(stored, entry[FLAGS], info.shuffle)
     except ValueError as error:
         raise FormatError(
-            f"frame {entry[2]} of stream {info.name} must unpack",
+            f"frame {entry[STREAM_INDEX]} of stream {info.name} must unpack",
             field="payload",
-            offset=entry[4],
+            offset=entry[BYTE_OFFSET],
             found=str(error),
             expected="data that the codec of its flags understands",
             path=path,

@@ -8,8 +8,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 
-from trainload.recordings.format.hyperframe import ALIGNMENT
-from trainload.recordings.reading.frame import Entry, PayloadFile
+import numpy as np
+
+from trainload.recordings.format.hyperframe import ALIGNMENT, BYTE_OFFSET, BYTE_SIZE, Entry, Index
+from trainload.recordings.reading.frame import PayloadFile
+from trainload.storage.read_plan import join_requests
 from trainload.storage.reused import LEAST_BYTES
 
 Stretches = Sequence[tuple[int, int]]  # (start, end) in a file, ascending and apart
@@ -36,7 +39,7 @@ class Runs:
 
     def stored(self, entry: Entry) -> memoryview:
         """The stored bytes of a frame: a view where a stretch holds them all, else by a read of their own."""
-        offset, size = entry[4], entry[5]
+        offset, size = entry[BYTE_OFFSET], entry[BYTE_SIZE]
         k = bisect_right(self._starts, offset) - 1
         if k >= 0:
             at = offset - self._starts[k]
@@ -46,15 +49,14 @@ class Runs:
         return self._file.read(offset, size)
 
 
-def plan_stretches(entries: Sequence[Entry], max_run: int = MAX_RUN_BYTES) -> list[tuple[int, int]]:
-    """The (start, end) of the reads that bring all `entries`: near frames together, far ones apart, none twice."""
-    stretches: list[tuple[int, int]] = []
-    for offset, size in sorted((entry[4], entry[5]) for entry in entries):
-        end = offset + size
-        if stretches:
-            start, last = stretches[-1]
-            if offset <= last + MAX_GAP_BYTES and (end - start <= max_run or offset < last):
-                stretches[-1] = start, max(last, end)
-                continue
-        stretches.append((offset, end))
-    return stretches
+def plan_stretches(parts: Sequence[Index]) -> list[tuple[int, int]]:
+    """The (start, end) of the reads that bring the frames of all index entries in `parts`, of one file.
+
+    Near frames come together, far ones apart, and no byte twice.
+    """
+    if not parts:
+        return []
+    offsets = np.concatenate([rows["byte_offset"] for rows in parts]).view(np.int64)  # a file's size fits into it
+    sizes = np.concatenate([rows["byte_size"] for rows in parts])
+    reads = join_requests(offsets, sizes, max_gap=MAX_GAP_BYTES, max_read=MAX_RUN_BYTES)
+    return list(zip(reads.starts.tolist(), reads.ends.tolist()))

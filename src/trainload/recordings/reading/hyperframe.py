@@ -18,14 +18,21 @@ from numpy.typing import NDArray
 
 from trainload.errors import UsageError
 from trainload.formats.durations import duration_ns, instant_ns
-from trainload.recordings.format.hyperframe import MAX_TIMESTAMP_NS, HyperframeHeader
+from trainload.recordings.format.hyperframe import (
+    BYTE_OFFSET,
+    BYTE_SIZE,
+    FLAGS,
+    MAX_TIMESTAMP_NS,
+    Entry,
+    HyperframeHeader,
+)
 from trainload.recordings.format.payload import takes_long
 from trainload.recordings.format.sections import Drop
 from trainload.recordings.format.streams import StreamInfo
 from trainload.recordings.reading.decoders import decode_forward
 from trainload.recordings.reading.facts import hyperframe_facts
 from trainload.recordings.reading.file import HyperframeFile
-from trainload.recordings.reading.frame import Entry, Frame, open_frame
+from trainload.recordings.reading.frame import Frame, open_frame
 from trainload.recordings.reading.frame_reads import STEP_BYTES, STEPS_KEPT, Runs, plan_stretches
 from trainload.recordings.reading.parts import find_parts, join_streams
 from trainload.recordings.reading.stream_frames import StreamFrames
@@ -237,7 +244,7 @@ class HyperframeReader:
             return self._read(frames, position, True)
         entry = frames.entry(position)
         file = self.files[0 if frames.parts is None else frames.parts[position]]
-        return open_frame(entry, file.read(entry[4], entry[5]), frames.info, file)
+        return open_frame(entry, file.read(entry[BYTE_OFFSET], entry[BYTE_SIZE]), frames.info, file)
 
     def read_before(self, stream: Stream, time_ns: Time, *, decode: bool = False) -> Frame | None:
         """The last frame at or before `time_ns`, None where there is none."""
@@ -275,7 +282,7 @@ class HyperframeReader:
     def _read_one(self, frames: StreamFrames, position: int) -> Frame:
         entry = frames.entry(position)
         file = self.files[0 if frames.parts is None else frames.parts[position]]
-        return open_frame(entry, file.read(entry[4], entry[5]), frames.info, file)
+        return open_frame(entry, file.read(entry[BYTE_OFFSET], entry[BYTE_SIZE]), frames.info, file)
 
     # Many frames.
 
@@ -296,9 +303,9 @@ class HyperframeReader:
         last = min(last, len(frames))
         if first >= last:
             return
-        _, flags, _, _, _, size, _ = frames.entry(first)
-        stored, info = self._stored(frames, first, last), frames.info
-        if takes_long(flags, size):
+        entry, info = frames.entry(first), frames.info
+        stored = self._stored(frames, first, last)
+        if takes_long(entry[FLAGS], entry[BYTE_SIZE]):
             with Helpers(self._options[2]) as helpers:
                 yield from helpers.map(lambda item: open_frame(item[0], item[1], info, item[2]), stored)
         else:
@@ -312,12 +319,13 @@ class HyperframeReader:
         memory = StepMemory(STEPS_KEPT)
         while first < last:
             end = _step_end(frames, first, last)
-            entries: list[Entry] = frames.entries[first:end].tolist()
+            rows = frames.entries[first:end]
+            entries: list[Entry] = rows.tolist()
             parts = [0] * len(entries) if frames.parts is None else frames.parts[first:end].tolist()
             runs = {
                 part: Runs(
                     self.files[part],
-                    plan_stretches([e for e, p in zip(entries, parts) if p == part]),
+                    plan_stretches([rows if frames.parts is None else rows[frames.parts[first:end] == part]]),
                     partial(memory.read, self.files[part].source),
                 )
                 for part in set(parts)

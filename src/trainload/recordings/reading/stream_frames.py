@@ -7,16 +7,13 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trainload.recordings.format.hyperframe import INDEX_ENTRY, INDEX_ENTRY_BYTES, KEY_FRAME, Index
+from trainload.recordings.format.hyperframe import INDEX_ENTRY, INDEX_ENTRY_BYTES, KEY_FRAME, Entry, Index
 from trainload.recordings.format.streams import StreamInfo
-
-if TYPE_CHECKING:
-    from trainload.recordings.reading.frame import Entry
 
 _unpack_entry = INDEX_ENTRY.unpack_from
 _SEARCH_STEP = 4096  # entries looked at together on the way back to a key frame

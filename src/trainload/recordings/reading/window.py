@@ -7,10 +7,10 @@ from functools import partial
 from operator import itemgetter
 from typing import cast
 
-from trainload.recordings.format.hyperframe import Index
+from trainload.recordings.format.hyperframe import BYTE_SIZE, FLAGS, Entry, Index
 from trainload.recordings.format.payload import takes_long
 from trainload.recordings.format.streams import StreamInfo
-from trainload.recordings.reading.frame import Entry, Frame, PayloadFile, open_frame
+from trainload.recordings.reading.frame import Frame, PayloadFile, open_frame
 from trainload.recordings.reading.frame_reads import Runs
 from trainload.running.helpers import Helpers, Task
 
@@ -71,7 +71,7 @@ class Window(Mapping[str, tuple[Frame, ...]]):
                 continue
             entries = self._entries[stream]
             first = cast("Entry", entries.item(0))
-            if takes_long(first[1], first[5] * len(entries)):
+            if takes_long(first[FLAGS], first[BYTE_SIZE] * len(entries)):
                 self._begun[stream] = helpers.submit(partial(self._make, stream))
 
     def __contains__(self, stream: object) -> bool:

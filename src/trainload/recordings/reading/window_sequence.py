@@ -211,7 +211,7 @@ def _stretches(
     """The (start, end) of the reads that bring the `wanted` entries of some windows, or all that the windows hold."""
     if streams is None and file.window_table_stored:
         return _extent(file, rows)
-    return plan_stretches([entry for window in wanted for part in window.values() for entry in part.tolist()])
+    return plan_stretches([part for window in wanted for part in window.values()])
 
 
 def _extent(file: HyperframeFile, rows: slice) -> list[tuple[int, int]]:

@@ -83,7 +83,7 @@ def _checked_frames(source: FileSource, record: WindowRecord | Hole) -> hfrm.Ind
             path=source.path,
         )
     for row in record.entries.tolist():
-        offset, size, crc = row[4:]
+        *_, offset, size, crc = row
         found = isal_zlib.crc32(source.read_at(offset, size))
         if found != crc:
             raise FormatError(

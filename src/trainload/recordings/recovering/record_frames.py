@@ -10,7 +10,7 @@ from isal import isal_zlib
 from numpy.typing import NDArray
 
 from trainload.recordings.format import sections
-from trainload.recordings.format.hyperframe import Index
+from trainload.recordings.format.hyperframe import BYTE_OFFSET, BYTE_SIZE, Index
 from trainload.recordings.format.records import WindowRecord
 from trainload.recordings.writing.part import StoredFrame
 from trainload.storage.file import FileSource
@@ -48,7 +48,7 @@ def frames_of_record(source: FileSource, record: WindowRecord) -> tuple[list[Sto
     """The whole frames of a window, read at once, and which of the record's entries these are."""
     size = min(record.head.extent_size, source.size - record.offset)
     data = memoryview(source.read_at(record.offset, size))
-    stored = [data[row[4] - record.offset :][: row[5]] for row in record.entries.tolist()]
+    stored = [data[row[BYTE_OFFSET] - record.offset :][: row[BYTE_SIZE]] for row in record.entries.tolist()]
     side = SideValues.from_sections(dict(record.sections), entries=len(record.entries), path=source.path)
     return whole_frames(record.entries, stored, side)
 

@@ -181,7 +181,9 @@ class _Rescue:
         bounds = [*np.searchsorted(times, window_starts(times, self.window_ns)).tolist(), len(rows)]
         for first, end in pairwise(bounds):
             window = rows[first:end]
-            stored = [memoryview(self.source.read_at(row[4], row[5])) for row in window.tolist()]
+            stored = [
+                memoryview(self.source.read_at(row[hfrm.BYTE_OFFSET], row[hfrm.BYTE_SIZE])) for row in window.tolist()
+            ]
             frames, good = whole_frames(window, stored, side[first:end])
             start_ns = int(times[first])
             self._copy(part, start_ns, start_ns + self.window_ns, window, frames, good)
@@ -206,15 +208,15 @@ class _Rescue:
             self._times = (start_ns if self._times is None else self._times[0], end_ns)
         if len(frames) < len(rows):
             self._note_frames(rows[~good])
-        for row in rows.tolist():
-            self._next_index[row[0]] = max(self._next_index.get(row[0], 0), row[2] + 1)
+        for stream_id, _, number, *_ in rows.tolist():
+            self._next_index[stream_id] = max(self._next_index.get(stream_id, 0), number + 1)
 
     def _note_hole(self, hole: Hole, after: WindowRecord | None) -> None:
         """The time of a hole lies between the windows beside it; its frames are missing from the streams' numbers."""
         firsts: dict[int, int] = {}
-        for row in after.entries.tolist() if after is not None else ():
-            if row[0] in self._next_index and not row[1] & hfrm.LATE:
-                firsts[row[0]] = min(firsts.get(row[0], row[2]), row[2])
+        for stream_id, flags, number, *_ in after.entries.tolist() if after is not None else ():
+            if stream_id in self._next_index and not flags & hfrm.LATE:
+                firsts[stream_id] = min(firsts.get(stream_id, number), number)
         gaps = {stream: first - self._next_index[stream] for stream, first in firsts.items()}
         missing = {stream: gap for stream, gap in gaps.items() if gap > 0}
         before_ns = self._times[1] if self._times is not None else None
