@@ -22,6 +22,7 @@ from trainload.recordings.format import hyperframe as hfrm
 from trainload.recordings.format.records import WindowRecord
 from trainload.recordings.format.sections import durations_from_bytes, meta_from_bytes, receive_times_from_bytes
 from trainload.recordings.format.streams import StreamInfo
+from trainload.recordings.reading import tables
 from trainload.recordings.recovering import file_tables
 from trainload.recordings.recovering.recheck import EntrySum, recheck
 from trainload.recordings.recovering.recover import recover
@@ -303,7 +304,7 @@ def test_an_index_that_names_wrong_places_is_found(tmp_path: Path) -> None:
 
 
 def test_a_good_index_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_tables, "PIECE_ROWS", 7)
+    monkeypatch.setattr(tables, "PIECE_ROWS", 7)
     monkeypatch.setattr(file_tables, "CHUNK_BYTES", 100)
     test_a_good_index_names_the_frames_whose_record_is_damaged(tmp_path, 7)
 

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from trainload.errors import FormatError
 from trainload.formats.findings import Finding, Report
-from trainload.formats.sections import HEAD_BYTES, section_head_from_bytes, sections_from_bytes
 from trainload.recordings.format import hyperframe as hfrm
 from trainload.recordings.format import sections
 from trainload.recordings.format.records import Hole, WindowRecord, walk_records
 from trainload.recordings.format.streams import StreamInfo, streams_from_bytes
 from trainload.recordings.format.windows import WindowTable
+from trainload.recordings.reading.tables import find_sections, read_header, read_section
 from trainload.storage.file import FileSource
 from trainload.storage.reused import LEAST_BYTES, StepMemory
 
@@ -61,9 +61,8 @@ class _Verification:
         self._streams: dict[int, StreamInfo] = {}
 
     def run(self) -> Report:
-        head = self._source.read_at(0, min(hfrm.HEADER_BYTES, self._source.size))
         try:
-            header = hfrm.HyperframeHeader.from_bytes(head, file_size=self._source.size, path=self._source.path)
+            header = read_header(self._source)
         except FormatError as error:
             self._broken(error, None)
             return self._report
@@ -97,22 +96,16 @@ class _Verification:
             return None
 
     def _sections(self, header: hfrm.HyperframeHeader, index: hfrm.Index | None) -> None:
-        at, end, count = header.sections_offset, header.sections_offset + header.sections_size, 0
-        while at < end:
-            try:
-                head = self._source.read_at(at, min(HEAD_BYTES, end - at))
-                tag, size = section_head_from_bytes(head, room=end - at, path=self._source.path, offset=at)
-            except FormatError as error:
-                self._broken(error, end)
-                break
-            try:
-                data = self._source.read_at(at, HEAD_BYTES + size)
-                [(_, body)] = sections_from_bytes(data, path=self._source.path, offset=at)
-                self._section(tag, body, header, index)
-            except FormatError as error:
-                self._broken(error, at + HEAD_BYTES + size)
-            at += HEAD_BYTES + size
-            count += 1
+        count = 0
+        try:
+            for place in find_sections(self._source, header):
+                try:
+                    self._section(place.tag, read_section(self._source, place), header, index)
+                except FormatError as error:
+                    self._broken(error, place.end)
+                count += 1
+        except FormatError as error:
+            self._broken(error, header.sections_offset + header.sections_size)
         self._report.checked["sections"] = count
 
     def _section(self, tag: bytes, body: bytes, header: hfrm.HyperframeHeader, index: hfrm.Index | None) -> None:

@@ -1,8 +1,8 @@
 """HFRM v1, bytes <-> values: the file header and the index.
 
 The law is docs/spec/hyperframe.md, sections 1, 2 and 5. This file knows no storage: it gets bytes and the size of the
-file they came from. Window records are in hyperframe_records.py, the sections after the index in
-hyperframe_sections.py, the stream table in hyperframe_streams.py, the window rule in hyperframe_windows.py.
+file they came from. Window records are in records.py, the sections after the index in sections.py, the stream table in
+streams.py, the window rule in windows.py.
 """
 
 from __future__ import annotations

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from trainload.errors import FormatError, UsageError
-from trainload.recordings.format import hyperframe as hfrm
 from trainload.recordings.format import sections
 from trainload.recordings.format.records import Hole, WindowRecord, walk_records
 from trainload.recordings.format.sections import TAG_META, TAG_STREAMS
 from trainload.recordings.format.streams import streams_from_bytes
+from trainload.recordings.reading.tables import read_header
 from trainload.recordings.recovering.record_frames import frames_of_record
 from trainload.recordings.writing.part import StoredFrame
 from trainload.storage.atomic import tmp_name
@@ -123,11 +123,8 @@ class Leftover:
 
     def _look(self, kind: str) -> tuple[int, bool]:
         """The window length, and whether there is no window. Raises UsageError where this is not such an import's."""
-        head = self._file.read_at(0, min(hfrm.HEADER_BYTES, self.size))
         try:
-            header = hfrm.HyperframeHeader.from_bytes(
-                head, file_size=self.size, path=self._file.path, unfinished_allowed=True
-            )
+            header = read_header(self._file, unfinished_allowed=True)
         except FormatError as error:
             raise self._not_ours("is no unfinished import") from error
         first = next(self._records(), None)

@@ -1,6 +1,6 @@
 """What a sensor message carries, whatever wrote it: pictures, point clouds and fixed records as stream types.
 
-The parsers (ros_messages.py, protobuf_messages.py, json_messages.py) find the parts of a message; this file says what a
+The parsers (logs/messages/) find the parts of a message; this file says what a
 picture of that encoding or a cloud of these fields is as an array, or that it stays opaque bytes.
 """
 

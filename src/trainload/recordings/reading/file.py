@@ -13,10 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainload.errors import FormatError
-from trainload.formats.fields import Checker
-from trainload.formats.limits import MAX_SECTIONS
-from trainload.formats.sections import HEAD_BYTES, section_head_from_bytes, sections_from_bytes
-from trainload.recordings.format.hyperframe import FRAME_CRCS, HARDWARE_TIME, HEADER_BYTES, HyperframeHeader, Index
+from trainload.recordings.format.hyperframe import FRAME_CRCS, HARDWARE_TIME, Index
 from trainload.recordings.format.sections import (
     NO_DURATION,
     TAG_DROPS,
@@ -34,6 +31,7 @@ from trainload.recordings.format.sections import (
 from trainload.recordings.format.streams import StreamInfo, streams_from_bytes
 from trainload.recordings.format.windows import WindowTable, window_table
 from trainload.recordings.reading.index import read_index
+from trainload.recordings.reading.tables import find_sections, read_header, read_section
 from trainload.storage.file import FileSource
 
 
@@ -54,44 +52,26 @@ class HyperframeFile:
         self.read = self.source.read_aligned_at  # (offset, size): bytes in fresh memory, aligned to 64
         self._window_ns = window_ns
         try:
-            head = self.source.read_at(0, min(HEADER_BYTES, self.source.size))
-            self.header = HyperframeHeader.from_bytes(head, file_size=self.source.size, path=self.path)
+            self.header = read_header(self.source)
             self.checks_frames = check_frames and bool(self.header.flags & FRAME_CRCS)
             self.unpacks_frames = not self.header.plain  # the published format gives codec bits no meaning
             self.index: Index
             self.index, self.rows = read_index(self.source, self.header)
-            self._sections = self._find_sections()
+            self._sections = list(find_sections(self.source, self.header))
             self.streams = self._read_streams()
         except BaseException:
             self.source.close()
             raise
 
-    def _find_sections(self) -> list[tuple[bytes, int, int]]:
-        """Tag, offset and size of every section, bodies unread."""
-        if self.header.plain:
-            return []
-        at, end = self.header.sections_offset, self.header.sections_offset + self.header.sections_size
-        found: list[tuple[bytes, int, int]] = []
-        while at < end:
-            Checker(self.path).limit(len(found) + 1, MAX_SECTIONS, field="section count", offset=at)
-            head = self.source.read_at(at, min(HEAD_BYTES, end - at))
-            tag, size = section_head_from_bytes(head, room=end - at, path=self.path, offset=at)
-            found.append((tag, at, size))
-            at += HEAD_BYTES + size
-        return found
-
     @property
     def section_tags(self) -> list[bytes]:
         """The tags of all sections, in file order, unknown ones among them."""
-        return [tag for tag, _, _ in self._sections]
+        return [place.tag for place in self._sections]
 
     def section(self, tag: bytes) -> bytes | None:
         """The body of the first section of that tag, its CRC-32 checked; None where the file has none. FormatError."""
-        for found, offset, size in self._sections:
-            if found == tag:
-                data = self.source.read_at(offset, HEAD_BYTES + size)
-                return sections_from_bytes(data, path=self.path, offset=offset)[0][1]
-        return None
+        place = next((place for place in self._sections if place.tag == tag), None)
+        return None if place is None else read_section(self.source, place)
 
     def _read_streams(self) -> dict[int, StreamInfo]:
         body = self.section(TAG_STREAMS)

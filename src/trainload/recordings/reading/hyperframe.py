@@ -1,7 +1,7 @@
 """A recording, read: any frame or window by one positional read, many by few.
 
 Nothing is mapped, nothing is shared between threads but read-only tables. What a frame is, is frame.py; what a window
-is, window.py; one file of a recording, hyperframe_file.py.
+is, window.py; one file of a recording, file.py.
 """
 
 from __future__ import annotations

@@ -22,9 +22,9 @@ from trainload.recordings.format.hyperframe import (
     Index,
     index_from_bytes,
 )
+from trainload.recordings.reading.tables import index_pieces
 from trainload.storage.source import Source
 
-_ROWS = 1 << 14  # 512 KB of index, read and checked before the next: it stays in the second-level cache
 _WORDS = INDEX_ENTRY_BYTES // 8
 _TIME_WORD, _OFFSET_WORD = 1, 2  # where TimestampNs and ByteOffset stand in an entry, in words of 8 bytes
 
@@ -39,11 +39,8 @@ def read_index(source: Source, header: HyperframeHeader) -> tuple[Index, dict[in
     data = aligned_buffer(header.index_size)
     entries: Index = np.frombuffer(data, INDEX_DTYPE)
     scan = _Scan(entries)
-    for first in range(0, len(entries), _ROWS):
-        last = min(first + _ROWS, len(entries))
-        chunk = data[first * INDEX_ENTRY_BYTES : last * INDEX_ENTRY_BYTES]
-        source.readinto_at(header.index_offset + first * INDEX_ENTRY_BYTES, chunk)
-        scan.take(chunk, first, last)
+    for first, piece in index_pieces(source, header, into=data):
+        scan.take(piece, first)
     if not header.plain and scan.crc != header.index_crc:
         raise FormatError(
             "the index's CRC-32 must match",
@@ -60,7 +57,7 @@ def read_index(source: Source, header: HyperframeHeader) -> tuple[Index, dict[in
 
 
 class _Scan:
-    """What one pass over the index finds, chunk by chunk."""
+    """What one pass over the index finds, piece by piece."""
 
     def __init__(self, entries: Index) -> None:
         self.crc = 0
@@ -71,8 +68,10 @@ class _Scan:
         self._words = entries.view("<u8")
         self._earlier = 0  # entries whose time lies before that of the entry in front of them
 
-    def take(self, chunk: memoryview, first: int, last: int) -> None:
-        self.crc = isal_zlib.crc32(chunk, self.crc)
+    def take(self, piece: memoryview, first: int) -> None:
+        """The bytes of the rows from `first` on."""
+        last = first + len(piece) // INDEX_ENTRY_BYTES
+        self.crc = isal_zlib.crc32(piece, self.crc)
         self.ids[first:last] = self._ids_in_file[first:last]
         times = self._words[max(0, first - 1) * _WORDS + _TIME_WORD : last * _WORDS : _WORDS]
         self._earlier += int(np.count_nonzero(times[1:] < times[:-1]))

@@ -1,4 +1,7 @@
-"""Index and sections of a finished recording, checked whole but read in pieces: memory does not depend on its size."""
+"""Index and sections of a finished recording, checked whole: by the reader's pieces, with one of them in memory.
+
+The reader keeps the whole index. Recovery keeps none, so that its memory does not depend on the size of the file.
+"""
 
 from __future__ import annotations
 
@@ -7,30 +10,30 @@ from collections.abc import Iterator
 import numpy as np
 from isal import isal_zlib
 
+from trainload.errors import FormatError
 from trainload.formats.fields import Checker
-from trainload.formats.limits import MAX_SECTIONS
-from trainload.formats.sections import HEAD_BYTES, section_crc_from_bytes, section_head_from_bytes
+from trainload.formats.sections import HEAD_BYTES, section_crc_from_bytes
 from trainload.recordings.format import hyperframe as hfrm
 from trainload.recordings.format import sections
+from trainload.recordings.format.records import Hole, Section
+from trainload.recordings.reading.tables import SectionPlace, find_sections, index_pieces, read_header
 from trainload.recordings.recovering.record_frames import SideValues
 from trainload.storage.file import FileSource
 
-PIECE_ROWS = 1 << 16
 CHUNK_BYTES = 1 << 20
-SIDE_BYTES = {sections.TAG_RECEIVE_TIMES: 8, sections.TAG_DURATIONS: 4}  # of one value
+_SIDE_BYTES = {sections.TAG_RECEIVE_TIMES: 8, sections.TAG_DURATIONS: 4}  # of one value
 
 
 class FileTables:
     """The tables of `source`. Raises FormatError unless header, index and sections are those of a good finished file.
 
-    sections: tag, offset of the body and its size, for each section in file order.
+    Windows and frames are not looked at.
     """
 
     def __init__(self, source: FileSource) -> None:
         self._source = source
-        head = source.read_at(0, min(hfrm.HEADER_BYTES, source.size))
-        self.header = hfrm.HyperframeHeader.from_bytes(head, file_size=source.size, path=source.path)
         self._check = Checker(source.path)
+        self.header = read_header(source)
         self._check.require(
             not self.header.plain,
             "a recording of ours must have our profile",
@@ -39,49 +42,72 @@ class FileTables:
             found=0,
             expected=hfrm.PROFILE_VERSION,
         )
-        self.sections = list(self._find_sections())
+        self._sections = list(find_sections(source, self.header))
+        for place in self._sections:
+            self._check_section(place)
         self._check_index()
+
+    @staticmethod
+    def if_good(source: FileSource) -> FileTables | None:
+        """The tables of a file that may be damaged; None where any of them is, or is missing."""
+        try:
+            return FileTables(source)
+        except FormatError:
+            return None
 
     def section(self, tag: bytes) -> bytes:
         """The body of a section, whole; b"" where there is none."""
-        return next((self._source.read_at(at, size) for found, at, size in self.sections if found == tag), b"")
+        return next((self._body(place) for place in self._sections if place.tag == tag), b"")
+
+    def sections_beside_index(self) -> list[Section]:
+        """All sections that are neither arrays over the index nor made from it."""
+        made = (*_SIDE_BYTES, sections.TAG_WINDOWS)
+        return [(place.tag, self._body(place)) for place in self._sections if place.tag not in made]
 
     def index(self) -> Iterator[tuple[int, hfrm.Index]]:
         """The index in pieces, from its first row on: the number of each piece's first row, and the rows."""
-        count = self.header.frame_count
-        for first in range(0, count, PIECE_ROWS):
-            size = min(PIECE_ROWS, count - first) * hfrm.INDEX_ENTRY_BYTES
-            data = self._source.read_at(self.header.index_offset + first * hfrm.INDEX_ENTRY_BYTES, size)
-            yield first, np.frombuffer(data, hfrm.INDEX_DTYPE)
+        for first, piece in index_pieces(self._source, self.header):
+            yield first, np.frombuffer(piece, hfrm.INDEX_DTYPE)
 
-    def side(self, first: int, count: int) -> SideValues:
+    def inside(self, hole: Hole) -> tuple[hfrm.Index, SideValues]:
+        """The frames that lie in a hole between window records, by time."""
+        entries: list[hfrm.Index] = [np.empty(0, hfrm.INDEX_DTYPE)]
+        side = [SideValues.from_sections({}, entries=0, path=self._source.path)]
+        for first, rows in self.index():
+            offsets, sizes = rows["byte_offset"], rows["byte_size"]
+            lost = np.flatnonzero((offsets >= hole.offset) & (offsets + sizes <= hole.end))
+            if len(lost):
+                entries.append(rows[lost])
+                side.append(self._side(first, len(rows))[lost])
+        found, values = np.concatenate(entries), SideValues.joined(side)
+        order = np.argsort(found["timestamp_ns"], kind="stable")
+        return found[order], values[order]
+
+    def _body(self, place: SectionPlace) -> bytes:
+        return self._source.read_at(place.body, place.size)
+
+    def _side(self, first: int, count: int) -> SideValues:
         """What stands beside the rows first .. first + count of the index."""
         found: dict[bytes, bytes] = {}
-        for tag, offset, _ in self.sections:
-            if tag in SIDE_BYTES:
-                found[tag] = self._source.read_at(offset + first * SIDE_BYTES[tag], count * SIDE_BYTES[tag])
+        for place in self._sections:
+            size = _SIDE_BYTES.get(place.tag)
+            if size is not None:
+                found[place.tag] = self._source.read_at(place.body + first * size, count * size)
         return SideValues.from_sections(found, entries=count, path=self._source.path)
 
-    def _find_sections(self) -> Iterator[tuple[bytes, int, int]]:
-        at, end = self.header.sections_offset, self.header.sections_offset + self.header.sections_size
-        number = 0
-        while at < end:
-            number += 1
-            self._check.limit(number, MAX_SECTIONS, field="section count", offset=at)
-            head = self._source.read_at(at, min(HEAD_BYTES, end - at))
-            tag, size = section_head_from_bytes(head, room=end - at, path=self._source.path, offset=at)
-            self._require_crc(self._crc32(at + HEAD_BYTES, size), section_crc_from_bytes(head), f"section {tag!r}", at)
-            whole = self.header.frame_count * SIDE_BYTES.get(tag, 0)
-            self._check.require(
-                tag not in SIDE_BYTES or size == whole,
-                "a section must hold one value per index entry",
-                field=f"section {tag!r}",
-                offset=at,
-                found=size,
-                expected=whole,
-            )
-            yield tag, at + HEAD_BYTES, size
-            at += HEAD_BYTES + size
+    def _check_section(self, place: SectionPlace) -> None:
+        expected = section_crc_from_bytes(self._source.read_at(place.offset, HEAD_BYTES))
+        field = f"section {place.tag!r}"
+        self._require_crc(self._crc32(place.body, place.size), expected, field, place.offset)
+        whole = self.header.frame_count * _SIDE_BYTES.get(place.tag, 0)
+        self._check.require(
+            place.tag not in _SIDE_BYTES or place.size == whole,
+            "a section must hold one value per index entry",
+            field=field,
+            offset=place.offset,
+            found=place.size,
+            expected=whole,
+        )
 
     def _check_index(self) -> None:
         start = self.header.index_offset

@@ -20,7 +20,8 @@ from trainload.recordings.format import sections
 from trainload.recordings.format.records import Hole, Section, WindowRecord, walk_records
 from trainload.recordings.format.streams import StreamInfo, streams_from_bytes
 from trainload.recordings.format.windows import window_starts
-from trainload.recordings.recovering.intact_index import IntactIndex
+from trainload.recordings.reading.tables import read_header
+from trainload.recordings.recovering.file_tables import FileTables
 from trainload.recordings.recovering.recheck import EntrySum, recheck
 from trainload.recordings.recovering.record_frames import frames_of_record, whole_frames
 from trainload.recordings.writing.part import Part, StoredFrame, drop_tmp
@@ -112,16 +113,18 @@ class _Rescue:
         self.copied = EntrySum()
         self._windows = self._partial_windows = 0
         self._payload_bytes = 0
-        self._intact = IntactIndex(source)
-        self._ended_in_order = self._intact.found
+        self._tables = FileTables.if_good(source)
+        self._ended_in_order = self._tables is not None
         self._times: tuple[int, int] | None = None  # start of the first window, end of the last
 
     def copy_into(self, part: Part) -> None:
         """Every whole window into `part`, every frame checked; holes and damaged frames are noted."""
         part.meta = {"recovered_from": Path(self.source.path).name}
         hole: Hole | None = None
-        self._read_sections(self._intact.sections, part)
-        part.keep_sections([found for found in self._intact.sections if found[0] not in sections.KNOWN_TAGS])
+        if self._tables is not None:
+            found_sections = self._tables.sections_beside_index()
+            self._read_sections(found_sections, part)
+            part.keep_sections([each for each in found_sections if each[0] not in sections.KNOWN_TAGS])
         for found in _walk(self.source, self._file_id):
             if isinstance(found, Hole):
                 hole = found
@@ -176,7 +179,9 @@ class _Rescue:
 
     def _copy_hole(self, hole: Hole, part: Part) -> bool:
         """Take the frames in a hole by the index of a finished file; False where there is no such index."""
-        rows, side = self._intact.inside(hole)
+        if self._tables is None:
+            return False
+        rows, side = self._tables.inside(hole)
         times = rows["timestamp_ns"].astype(np.int64)
         bounds = [*np.searchsorted(times, window_starts(times, self.window_ns)).tolist(), len(rows)]
         for first, end in pairwise(bounds):
@@ -187,7 +192,7 @@ class _Rescue:
             frames, good = whole_frames(window, stored, side[first:end])
             start_ns = int(times[first])
             self._copy(part, start_ns, start_ns + self.window_ns, window, frames, good)
-        return self._intact.found
+        return True
 
     def _copy(
         self,
@@ -253,11 +258,8 @@ def _walk(source: FileSource, file_id: bytes | None) -> Iterator[WindowRecord | 
 
 def _id_and_window(source: FileSource) -> tuple[bytes | None, int]:
     """File id and window length, from the header where it can be read, else from the first window record."""
-    head = source.read_at(0, min(hfrm.HEADER_BYTES, source.size))
     try:
-        header = hfrm.HyperframeHeader.from_bytes(
-            head, file_size=source.size, path=source.path, unfinished_allowed=True
-        )
+        header = read_header(source, unfinished_allowed=True)
         if not header.plain:
             return header.file_id, header.window_ns
     except FormatError:  # the records say all that is needed

@@ -1,7 +1,7 @@
 """KITTI raw: image_0N/data/*.png, velodyne_points/data/*.bin, oxts/data/*.txt, each with timestamps.txt.
 
 Source: the raw data development kit (Geiger et al., IJRR 2013). Velodyne records are float32 x, y, z, reflectance;
-timestamps_start.txt and timestamps_end.txt bound each sweep. Calibration: kitti_calibration.py.
+timestamps_start.txt and timestamps_end.txt bound each sweep. Calibration: calibration.py.
 """
 
 from __future__ import annotations

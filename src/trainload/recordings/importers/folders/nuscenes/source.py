@@ -1,7 +1,7 @@
 """nuScenes: samples/ and sweeps/ by sensor channel, microseconds in the file names; v1.0-*/ tables and can_bus/ if any.
 
 Names are LOG__CHANNEL__MICROSECONDS.ext. Lidar records are float32 x, y, z, intensity, ring. The tables become streams
-in nuscenes_streams.py, the CAN bus in nuscenes_can.py. Source: Caesar et al., CVPR 2020, and the devkit's schema.
+in streams.py, the CAN bus in can.py. Source: Caesar et al., CVPR 2020, and the devkit's schema.
 """
 
 from __future__ import annotations
