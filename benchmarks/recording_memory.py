@@ -21,7 +21,7 @@ from typing import Any
 from machine import machine
 from trainload.recordings.exporters.mcap import export_mcap
 from trainload.recordings.exporters.slice import slice_recording
-from trainload.recordings.importers.run import import_recording
+from trainload.recordings.importers.run import import_source
 from trainload.recordings.importers.source import Channel, Damage, SourceFrame, SourceStream, Span
 from trainload.recordings.reading.hyperframe import HyperframeReader
 from trainload.recordings.recovering.recover import recover
@@ -81,7 +81,7 @@ def record(folder: Path, frames: int) -> None:
 STEPS: dict[str, Callable[[Path, int], Any]] = {
     "write": write,
     "record": record,
-    "import": lambda folder, n: import_recording(_Log(n), folder / "imported.hfr", overwrite=True),
+    "import": lambda folder, n: import_source(_Log(n), folder / "imported.hfr", overwrite=True),
     "recover": lambda folder, _: recover(folder / "written.hfr", folder / "recovered.hfr", overwrite=True),
     "slice": lambda folder, _: slice_recording(
         HyperframeReader(folder / "written.hfr"), folder / "cut.hfr", overwrite=True

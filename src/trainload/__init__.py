@@ -52,6 +52,7 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test holds 
     from trainload.recordings.exporters.mcap import export_mcap
     from trainload.recordings.exporters.merge import merge_recordings
     from trainload.recordings.exporters.slice import slice_recording
+    from trainload.recordings.importers.import_any import import_recording
     from trainload.recordings.reading.decoders import register_decoder
     from trainload.recordings.reading.follow import Follower
     from trainload.recordings.reading.frame import Frame
@@ -122,6 +123,7 @@ _HOMES: dict[str, str] = {
     "export_mcap": "trainload.recordings.exporters.mcap",
     "extract": "trainload.images.extract",
     "extract_frames": "trainload.recordings.exporters.frames",
+    "import_recording": "trainload.recordings.importers.import_any",
     "merge_recordings": "trainload.recordings.exporters.merge",
     "open": "trainload.open_any",
     "open_images": "trainload.images.reading.open",
@@ -189,6 +191,7 @@ __all__ = [
     "export_mcap",
     "extract",
     "extract_frames",
+    "import_recording",
     "merge_recordings",
     "open",
     "open_images",

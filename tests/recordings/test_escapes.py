@@ -28,7 +28,7 @@ from trainload.recordings.format.streams import StreamInfo, packed_dtype, stream
 from trainload.recordings.importers.columns import seconds_to_ns
 from trainload.recordings.importers.folders.euroc.asl_yaml import calibration_from_yaml
 from trainload.recordings.importers.formats import FORMATS, open_source
-from trainload.recordings.importers.run import import_recording
+from trainload.recordings.importers.run import import_source
 from trainload.recordings.importers.source import Damage
 from trainload.recordings.writing.writer import HyperframeWriter
 
@@ -108,7 +108,7 @@ def test_kitti_times_beyond_63_bits_are_none(tmp_path):
     root = kitti(
         tmp_path / "k", "2011-09-26 13:02:25.5\n9999-01-01 00:00:00.0\n0001-01-01 00:00:00\n2262-04-12 00:00:00\n"
     )
-    report = import_recording(open_source("kitti", root), tmp_path / "a.hfr")
+    report = import_source(open_source("kitti", root), tmp_path / "a.hfr")
     assert (report.summary.frames, report.damage.frames) == (1, 3)
 
 
@@ -157,7 +157,7 @@ ROW = "insert into messages values({}, 1, {}, x'00010000')"
 )
 def test_a_database_of_other_columns_and_types_gives_what_is_sound(tmp_path, statements, frames):
     source = open_source("rosbag2", bag(tmp_path / "b.db3", *statements))
-    assert import_recording(source, tmp_path / "a.hfr").summary.frames - (frames > 0) == frames  # with the envelopes
+    assert import_source(source, tmp_path / "a.hfr").summary.frames - (frames > 0) == frames  # with the envelopes
 
 
 @pytest.mark.parametrize("count", ["9" * 5000, "٣", "-1", "1e9", ""])
@@ -168,7 +168,7 @@ def test_a_count_that_is_none_is_not_believed(tmp_path, count):
         "rosbag2_bagfile_information:\n  storage_identifier: sqlite3\n  relative_file_paths:\n    - b_0.db3\n  files:\n"
         f"    - path: b_0.db3\n      message_count: {count}\n  message_count: {count}\n"
     )
-    assert not import_recording(open_source("rosbag2", tmp_path / "bag"), tmp_path / "a.hfr").damage
+    assert not import_source(open_source("rosbag2", tmp_path / "bag"), tmp_path / "a.hfr").damage
 
 
 # The kind: bytes of small sound inputs changed at random.
@@ -253,7 +253,7 @@ def test_any_change_of_a_source_gives_a_recording_or_an_error_of_ours(tmp_path, 
         file = draw.choice(files)
         file.write_bytes(mutated(sound[file], draw))
         with suppress(TrainloadError, OSError):
-            import_recording(open_source(kind, path), tmp_path / "a.hfr", overwrite=True)
+            import_source(open_source(kind, path), tmp_path / "a.hfr", overwrite=True)
         file.write_bytes(sound[file])
 
 
@@ -287,7 +287,7 @@ def test_any_change_of_a_table_of_nuscenes_gives_a_recording_or_an_error_of_ours
         file.write_text(json.dumps(changed(changed(json.loads(sound[file]), draw), draw)))
         with suppress(TrainloadError, OSError):
             source = open_source("nuscenes", root, log=nuscenes_data.LOG)
-            import_recording(source, tmp_path / "a.hfr", overwrite=True)
+            import_source(source, tmp_path / "a.hfr", overwrite=True)
         file.write_bytes(sound[file])
 
 
@@ -311,7 +311,7 @@ def test_a_row_of_nuscenes_of_other_types_is_counted(tmp_path, table, key, value
     rows = json.loads(path.read_text())
     rows[0][key] = value
     path.write_text(json.dumps(rows))
-    report = import_recording(
+    report = import_source(
         open_source("nuscenes", tmp_path / "in", log=nuscenes_data.LOG), tmp_path / "a.hfr", overwrite=True
     )
     assert any(f"{table}.json: no row of this table" in reason for reason in report.damage.reasons)

@@ -13,7 +13,7 @@ from test_import_topics import T0, imu, written
 from trainload.recordings.exporters.mcap import export_mcap
 from trainload.recordings.format.exported import FRAME_ENCODING, FRAME_TOPIC, RECORDING, STREAM_SCHEMA
 from trainload.recordings.importers.logs.mcap.source import McapSource
-from trainload.recordings.importers.run import import_recording
+from trainload.recordings.importers.run import import_source
 
 pytest.importorskip("mcap")
 
@@ -78,13 +78,13 @@ def test_a_recording_comes_back_from_mcap_as_it_was(tmp_path):
     recorded(tmp_path / "a.hfr")
     with tl.open(tmp_path / "a.hfr") as drive:
         export_mcap(drive, tmp_path / "a.mcap")
-    report = import_recording(McapSource(tmp_path / "a.mcap"), tmp_path / "b.hfr", window="100ms")
+    report = import_source(McapSource(tmp_path / "a.mcap"), tmp_path / "b.hfr", window="100ms")
     assert not report.damage
     assert contents(tmp_path / "b.hfr") == contents(tmp_path / "a.hfr")
     with tl.open(tmp_path / "b.hfr") as drive:
         assert not [name for name in drive.streams if name.startswith("import/")]
         export_mcap(drive, tmp_path / "b.mcap")
-    import_recording(McapSource(tmp_path / "b.mcap"), tmp_path / "c.hfr", window="100ms")
+    import_source(McapSource(tmp_path / "b.mcap"), tmp_path / "c.hfr", window="100ms")
     assert contents(tmp_path / "c.hfr") == contents(tmp_path / "a.hfr")
 
 
@@ -92,11 +92,11 @@ def test_a_recording_comes_back_from_mcap_as_it_was(tmp_path):
 def test_what_the_user_said_of_a_log_comes_back_too_unless_the_user_says_otherwise(tmp_path, how):
     messages = [(1, T0 + k * 10**7 + 500, imu(T0 + k * 10**7)) for k in range(5)]
     path = written(tmp_path / "a.mcap", [bytes_of.channel(1, 1, "/imu")], messages)
-    import_recording(McapSource(path, **how), tmp_path / "a.hfr")
+    import_source(McapSource(path, **how), tmp_path / "a.hfr")
     with tl.open(tmp_path / "a.hfr") as drive:
         export_mcap(drive, tmp_path / "again.mcap")
-    import_recording(McapSource(tmp_path / "again.mcap"), tmp_path / "b.hfr")
-    import_recording(McapSource(tmp_path / "again.mcap", clocks={"imu": "hardware"}, times="stamp"), tmp_path / "c.hfr")
+    import_source(McapSource(tmp_path / "again.mcap"), tmp_path / "b.hfr")
+    import_source(McapSource(tmp_path / "again.mcap", clocks={"imu": "hardware"}, times="stamp"), tmp_path / "c.hfr")
     with tl.open(tmp_path / "a.hfr") as a, tl.open(tmp_path / "b.hfr") as b, tl.open(tmp_path / "c.hfr") as c:
         assert a.streams["imu"].clock == b.streams["imu"].clock == "host"
         assert a.timestamps("imu").tolist() == b.timestamps("imu").tolist()
@@ -127,6 +127,6 @@ def test_an_export_that_is_none_is_counted_and_its_messages_are_kept(tmp_path, t
     ]
     messages = [bytes_of.message(number, 0, 5, data) for number in (1, 2)]
     (tmp_path / "a.mcap").write_bytes(bytes_of.log(definitions, messages))
-    report = import_recording(McapSource(tmp_path / "a.mcap"), tmp_path / "a.hfr")
+    report = import_source(McapSource(tmp_path / "a.mcap"), tmp_path / "a.hfr")
     assert report.damage.reasons
     assert report.streams["other"]["frames"] == 1

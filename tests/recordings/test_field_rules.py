@@ -19,7 +19,7 @@ from trainload.recordings.importers.folders.comma import open_comma
 from trainload.recordings.importers.folders.euroc.source import open_euroc
 from trainload.recordings.importers.folders.kitti.source import open_kitti
 from trainload.recordings.importers.folders.tum import open_tum
-from trainload.recordings.importers.run import import_recording
+from trainload.recordings.importers.run import import_source
 from trainload.recordings.writing.writer import HyperframeWriter
 
 MS = 1_000_000
@@ -60,7 +60,7 @@ def write_euroc(root: Path, xyzw: np.ndarray) -> None:
 def test_euroc_orientations_run_on_the_great_arc(tmp_path: Path) -> None:
     xyzw = turning(20)
     write_euroc(tmp_path, xyzw)
-    import_recording(open_euroc(tmp_path), tmp_path / "e.hfr")
+    import_source(open_euroc(tmp_path), tmp_path / "e.hfr")
     times, values = interpolated(tmp_path / "e.hfr", "state_groundtruth_estimate0", "1250us")
     found = np.stack([values[f"q_RS_{part}"] for part in "xyzw"], axis=-1)
     assert np.allclose(np.linalg.norm(found, axis=1), 1)
@@ -78,8 +78,8 @@ def test_tum_and_comma_orientations_run_on_the_great_arc(tmp_path: Path) -> None
     for name, array in (("frame_times", 1 + np.arange(12) / 100), ("frame_orientations", xyzw[:, [3, 0, 1, 2]])):
         with (pose / name).open("wb") as file:
             np.save(file, array)
-    import_recording(open_tum(tmp_path / "tum"), tmp_path / "t.hfr")
-    import_recording(open_comma(tmp_path / "40"), tmp_path / "c.hfr")
+    import_source(open_tum(tmp_path / "tum"), tmp_path / "t.hfr")
+    import_source(open_comma(tmp_path / "40"), tmp_path / "c.hfr")
     times, values = interpolated(tmp_path / "t.hfr", "groundtruth", "2500us")
     expected = slerp_oracle(10**9 + np.arange(12) * 10 * MS, xyzw, times)
     assert same_turns(np.stack([values[f"q{part}"] for part in "xyzw"], axis=-1), expected)
@@ -102,7 +102,7 @@ def test_kitti_angles_take_the_shorter_way_and_states_are_not_mixed(tmp_path: Pa
     yaws = (true + np.pi) % (2 * np.pi) - np.pi
     lons = (179.9 + 0.05 * np.arange(10) + 180) % 360 - 180
     write_kitti(tmp_path, yaws, lons)
-    import_recording(open_kitti(tmp_path), tmp_path / "k.hfr")
+    import_source(open_kitti(tmp_path), tmp_path / "k.hfr")
     times, values = interpolated(tmp_path / "k.hfr", "oxts", "2500us")
     way = (times - times[0]) / (10 * MS)
     expected = np.angle(np.exp(1j * (3.10 + 0.01 * way)))  # the oracle: a turn is a point of the circle

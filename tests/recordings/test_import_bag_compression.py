@@ -20,7 +20,7 @@ from trainload.recordings.importers.logs.mcap.source import McapSource
 from trainload.recordings.importers.logs.plain_files import PREFIX
 from trainload.recordings.importers.logs.rosbag2.metadata import BagMetadata
 from trainload.recordings.importers.logs.rosbag2.source import Rosbag2Source, open_rosbag2
-from trainload.recordings.importers.run import import_recording
+from trainload.recordings.importers.run import import_source
 
 rosbag2 = pytest.importorskip("rosbags.rosbag2")
 MODES = [("SQLITE3", "FILE"), ("SQLITE3", "MESSAGE"), ("MCAP", "FILE"), ("MCAP", "MESSAGE"), ("MCAP", "STORAGE")]
@@ -61,7 +61,7 @@ def test_a_compressed_bag_comes_in_whole(tmp_path, storage, mode):
     assert found == sorted(expected()) == sorted(by_oracle(rosbag2.Reader(bag)))
     assert not source.damage
     assert not source.notes
-    import_recording(open_rosbag2(bag), tmp_path / "drive.hfr")
+    import_source(open_rosbag2(bag), tmp_path / "drive.hfr")
     with tl.open(tmp_path / "drive.hfr") as drive:
         assert drive.timestamps("lidar").tolist() == [acquired(k) for k in range(12)]
         assert drive.read_at_index("cam/raw", 0).array().shape == (2, 3, 3)
@@ -210,7 +210,7 @@ def test_the_temporary_file_lies_beside_the_output_and_a_bag_of_one_file_is_unpa
     seen = []
     unpack = PlainFiles._unpack
     monkeypatch.setattr(PlainFiles, "_unpack", lambda *args: (unpack(*args), seen.extend(out.iterdir()))[0])
-    import_recording(open_source("rosbag2", bag, scratch=out), out / "drive.hfr")
+    import_source(open_source("rosbag2", bag, scratch=out), out / "drive.hfr")
     assert [path.name.startswith(PREFIX) for path in seen] == [True]
     assert [path.name for path in out.iterdir()] == ["drive.hfr"]
 

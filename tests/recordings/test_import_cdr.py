@@ -13,7 +13,7 @@ from cdr_encoder import encode
 from sensor_messages import LATENCY, ROS2, TYPES, acquired, cloud, message
 from trainload.recordings.format.envelopes import Envelope
 from trainload.recordings.importers.logs.mcap.source import McapSource
-from trainload.recordings.importers.run import ImportReport, import_recording
+from trainload.recordings.importers.run import ImportReport, import_source
 from trainload.recordings.importers.source import Channel, SourceFrame, SourceStream
 
 mcap_writer = pytest.importorskip("mcap.writer")
@@ -50,7 +50,7 @@ def write_log(path: Path, messages: list[tuple[str, bytes]]) -> Path:
 
 
 def imported(path: Path, messages: list[tuple[str, bytes]]) -> ImportReport:
-    return import_recording(McapSource(write_log(path.with_suffix(".mcap"), messages)), path, window="1s")
+    return import_source(McapSource(write_log(path.with_suffix(".mcap"), messages)), path, window="1s")
 
 
 def log(kind: str, **options) -> list[tuple[str, bytes]]:

@@ -16,7 +16,7 @@ from test_import_folder_parts import comma_segment, euroc_sequence, kitti_drive,
 from test_import_folders import JPEG, PNG, write
 from trainload.errors import UsageError
 from trainload.recordings.importers.formats import open_source
-from trainload.recordings.importers.run import import_recording
+from trainload.recordings.importers.run import import_source
 from trainload.recordings.importers.whole_pictures import what_is_missing
 
 
@@ -92,14 +92,14 @@ def damage_one_file(root: Path, chance: random.Random) -> str:
 def test_one_damaged_file_never_stops_an_import(tmp_path, kind):
     options = {"log": LOG} if kind == "nuscenes" else {}
     whole = WHOLE[kind](tmp_path / "whole")
-    report = import_recording(open_source(kind, whole, **options), tmp_path / "whole.hfr")
+    report = import_source(open_source(kind, whole, **options), tmp_path / "whole.hfr")
     assert not report.damage, report.damage
     for seed in range(25):
         root = tmp_path / f"{seed}"
         shutil.copytree(whole, root)
         what = damage_one_file(root, random.Random(seed))
         try:
-            damaged = import_recording(open_source(kind, root, **options), tmp_path / "drive.hfr", overwrite=True)
+            damaged = import_source(open_source(kind, root, **options), tmp_path / "drive.hfr", overwrite=True)
         except UsageError:
             continue  # what told the format or the drive is gone
         with tl.open(tmp_path / "drive.hfr") as drive:

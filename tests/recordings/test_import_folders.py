@@ -16,7 +16,7 @@ import trainload as tl
 from trainload.errors import UsageError
 from trainload.recordings.importers.columns import seconds_to_ns
 from trainload.recordings.importers.formats import ALSO_CALLED, FORMATS, format_name, open_source
-from trainload.recordings.importers.run import import_recording
+from trainload.recordings.importers.run import import_source
 
 
 def picture(encoding: str) -> bytes:
@@ -36,7 +36,7 @@ def write(path: Path, data: bytes | str) -> None:
 
 def imported(tmp_path: Path, kind: str, path: Path, **options):
     source = open_source(kind, path, **options)
-    report = import_recording(source, tmp_path / f"{kind}.hfr", kind=kind, overwrite=True)
+    report = import_source(source, tmp_path / f"{kind}.hfr", kind=kind, overwrite=True)
     return report, tl.open(tmp_path / f"{kind}.hfr")
 
 
@@ -211,7 +211,7 @@ def test_a_folder_of_folders_and_csv_files(tmp_path):
         write(root / f"camera/frame_{1_700_000_000_000 + 100 * k}.jpg", JPEG)
     write(root / "camera/notes.txt", "no time here")
     write(root / "imu.csv", "timestamp_us,ax,ay\n1700000000000000,1,2\n1700000000005000,3,4\nlater,5,6\n")
-    report, drive = imported(tmp_path, "folder", root, clock="hardware")
+    report, drive = imported(tmp_path, "folder", root, stamped_by="hardware")
     with drive:
         assert drive.timestamps("camera").tolist() == [(1_700_000_000_000 + 100 * k) * 10**6 for k in range(3)]
         assert drive.streams["camera"].encoding == "jpeg"

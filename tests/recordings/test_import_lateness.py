@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from trainload.recordings.importers.run import import_recording
+from trainload.recordings.importers.run import import_source
 from trainload.recordings.importers.source import Channel, Damage, SourceFrame, SourceStream, Span
 
 MS, S = 1_000_000, 1_000_000_000
@@ -40,7 +40,7 @@ def steady(count: int = 100) -> list[tuple[str, int, int]]:
 
 
 def note(tmp_path, frames: list[tuple[str, int, int]]) -> str:
-    notes = import_recording(Log(frames), tmp_path / "a.hfr", window="50ms").notes
+    notes = import_source(Log(frames), tmp_path / "a.hfr", window="50ms").notes
     return " ".join(text for text in notes if "far behind" in text)
 
 

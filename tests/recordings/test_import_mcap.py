@@ -16,7 +16,7 @@ from trainload.errors import FormatError
 from trainload.recordings.exporters.mcap import export_mcap
 from trainload.recordings.format.envelopes import Envelope
 from trainload.recordings.importers.logs.mcap.source import McapSource
-from trainload.recordings.importers.run import import_recording
+from trainload.recordings.importers.run import import_source
 from trainload.recordings.importers.source import SourceFrame
 
 mcap_writer = pytest.importorskip("mcap.writer")
@@ -66,7 +66,7 @@ def contents(path: Path) -> list[tuple]:
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 def test_a_log_goes_through_a_recording_and_comes_out_equal(tmp_path, compression):
     source = write_log(tmp_path / "log.mcap", compression=compression)
-    report = import_recording(McapSource(source), tmp_path / "drive.hfr", codec="zstd")
+    report = import_source(McapSource(source), tmp_path / "drive.hfr", codec="zstd")
     assert not report.damage
     with tl.open(tmp_path / "drive.hfr") as drive:
         made = export_mcap(drive, tmp_path / "again.mcap", compression=compression.lower())
@@ -77,7 +77,7 @@ def test_a_log_goes_through_a_recording_and_comes_out_equal(tmp_path, compressio
 @pytest.fixture(scope="module")
 def drive_path(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("mcap")
-    import_recording(McapSource(write_log(folder / "log.mcap")), folder / "drive.hfr")
+    import_source(McapSource(write_log(folder / "log.mcap")), folder / "drive.hfr")
     return folder / "drive.hfr"
 
 
@@ -136,8 +136,8 @@ def test_unknown_types_stay_whole_with_their_schema(drive_path):
 
 def test_the_user_can_say_what_stamped_a_topic_and_that_log_times_count(tmp_path):
     path = write_log(tmp_path / "log.mcap", count=2)
-    import_recording(McapSource(path, clocks={"/imu": "host"}), tmp_path / "a.hfr")
-    import_recording(McapSource(path, times="log"), tmp_path / "b.hfr")
+    import_source(McapSource(path, clocks={"/imu": "host"}), tmp_path / "a.hfr")
+    import_source(McapSource(path, times="log"), tmp_path / "b.hfr")
     with tl.open(tmp_path / "a.hfr") as drive:
         assert drive.streams["imu"].clock == "host"
         assert drive.timestamps("imu")[0] == acquired(0)
@@ -213,7 +213,7 @@ def test_any_damage_gives_messages_or_a_format_error(tmp_path):
 
 def test_splits_of_one_log_are_one_recording(tmp_path, shared):
     folder = shared / "data/sensors/ros/rosbag2/rosbag2_py/test/resources/mcap/wbag"
-    report = import_recording(McapSource(folder), tmp_path / "drive.hfr", window="1us")
+    report = import_source(McapSource(folder), tmp_path / "drive.hfr", window="1us")
     assert sum(facts["frames"] for facts in report.streams.values()) == 6074
     assert len(report.streams) == 8
 
@@ -228,7 +228,7 @@ def test_splits_of_one_log_are_one_recording(tmp_path, shared):
 )
 def test_real_logs_come_out_equal(tmp_path, shared, name):
     path = shared / "data/sensors/ros" / name
-    report = import_recording(McapSource(path), tmp_path / "drive.hfr")
+    report = import_source(McapSource(path), tmp_path / "drive.hfr")
     assert not report.damage
     with tl.open(tmp_path / "drive.hfr") as drive:
         export_mcap(drive, tmp_path / "again.mcap")
@@ -266,7 +266,7 @@ def test_foxglove_json_and_protobuf_come_in_as_arrays_and_go_out_equal(tmp_path)
             channel = writer.register_channel(f"/p/{name}", "protobuf", schema)
             writer.add_message(channel, ACQUIRED + 60, data, ACQUIRED + 55, 2)
         writer.finish()
-    report = import_recording(McapSource(path), tmp_path / "drive.hfr", window="100ms")
+    report = import_source(McapSource(path), tmp_path / "drive.hfr", window="100ms")
     assert not report.damage
     with tl.open(tmp_path / "drive.hfr") as drive:
         for cloud_name in ("l", "p/PointCloud"):

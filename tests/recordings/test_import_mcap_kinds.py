@@ -17,7 +17,7 @@ from trainload.errors import FormatError
 from trainload.recordings.exporters.mcap import export_mcap
 from trainload.recordings.format.log_records import record_from_bytes
 from trainload.recordings.importers.logs.mcap.source import McapSource
-from trainload.recordings.importers.run import import_recording
+from trainload.recordings.importers.run import import_source
 
 pytest.importorskip("mcap")
 from mcap.stream_reader import StreamReader
@@ -72,7 +72,7 @@ def contents(path: Path) -> tuple[list[tuple], list[tuple]]:
 
 
 def there_and_back(path: Path, folder: Path):
-    report = import_recording(McapSource(path), folder / "drive.hfr", overwrite=True)
+    report = import_source(McapSource(path), folder / "drive.hfr", overwrite=True)
     with tl.open(folder / "drive.hfr") as drive:
         export_mcap(drive, folder / "again.mcap", overwrite=True)
     return report, contents(folder / "again.mcap")
@@ -115,7 +115,7 @@ def test_a_schema_in_the_data_section_alone_gives_stamps_and_types(tmp_path):
             repeated=(bytes_of.CHANNEL,),
         )
     )
-    import_recording(McapSource(path), tmp_path / "drive.hfr")
+    import_source(McapSource(path), tmp_path / "drive.hfr")
     with tl.open(tmp_path / "drive.hfr") as drive:
         info = drive.streams["imu"]
         assert (info.kind, info.clock, drive.timestamps("imu")[0]) == ("imu", "hardware", 1_700_000_000_000_000_005)

@@ -15,12 +15,12 @@ from nuscenes_data import CHANNELS, LOG, OTHER_LOG, START_US, jpeg, token, write
 from trainload.errors import UsageError
 from trainload.recordings.importers.formats import open_source
 from trainload.recordings.importers.rows.json import json_rows
-from trainload.recordings.importers.run import ImportReport, import_recording
+from trainload.recordings.importers.run import ImportReport, import_source
 from trainload.recordings.importers.source import Damage
 
 
 def imported(tmp_path: Path, root: Path, log: str = LOG) -> tuple[ImportReport, Any]:
-    report = import_recording(open_source("nuscenes", root, log=log), tmp_path / "drive.hfr", overwrite=True)
+    report = import_source(open_source("nuscenes", root, log=log), tmp_path / "drive.hfr", overwrite=True)
     return report, tl.open(tmp_path / "drive.hfr")
 
 

@@ -17,7 +17,7 @@ from trainload.errors import UsageError
 from trainload.recordings.aligning.recording import RecordingTimes
 from trainload.recordings.importers.columns import Column, ColumnSource
 from trainload.recordings.importers.logs.mcap.source import McapSource
-from trainload.recordings.importers.run import import_recording
+from trainload.recordings.importers.run import import_source
 from trainload.recordings.importers.source import Damage, SourceFrame, SourceStream
 from trainload.recordings.writing import compressor
 
@@ -56,7 +56,7 @@ def interrupt(source: Path, out: Path, after: int, *, resume: bool = False) -> N
     log = Interrupted(source)
     log.after = after
     with pytest.raises(KeyboardInterrupt):
-        import_recording(log, out, codec="zstd", resume=resume)
+        import_source(log, out, codec="zstd", resume=resume)
     assert not out.exists()
     assert Path(f"{out}.tmp").exists()
 
@@ -74,11 +74,11 @@ def frames_of(path: Path) -> dict[str, list[tuple]]:
 
 def test_a_resumed_import_equals_one_that_was_not_interrupted(tmp_path):
     source = write_log(tmp_path / "log.mcap")
-    import_recording(McapSource(source), tmp_path / "whole.hfr", codec="zstd")
+    import_source(McapSource(source), tmp_path / "whole.hfr", codec="zstd")
     out = tmp_path / "drive.hfr"
     interrupt(source, out, 150)
     interrupt(source, out, 300, resume=True)
-    report = import_recording(McapSource(source), out, codec="zstd", resume=True)
+    report = import_source(McapSource(source), out, codec="zstd", resume=True)
     assert frames_of(out) == frames_of(tmp_path / "whole.hfr")
     assert report.window.reason == "window of the import that was interrupted"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["drive.hfr", "log.mcap", "whole.hfr"]
@@ -90,15 +90,15 @@ def test_windows_that_were_committed_are_not_compressed_again(tmp_path, monkeypa
     compressed = []
     real = compressor.encode_payload
     monkeypatch.setattr(compressor, "encode_payload", lambda *a: (compressed.append(a), real(*a))[1])
-    import_recording(McapSource(source), out, codec="zstd", resume=True)
+    import_source(McapSource(source), out, codec="zstd", resume=True)
     assert 100 < len(compressed) < 200
 
 
 def test_a_resumed_file_is_laid_out_as_one_that_was_not_interrupted(tmp_path):
     source = write_log(tmp_path / "log.mcap")
-    import_recording(McapSource(source), tmp_path / "whole.hfr", codec="zstd")
+    import_source(McapSource(source), tmp_path / "whole.hfr", codec="zstd")
     interrupt(source, tmp_path / "drive.hfr", 200)
-    import_recording(McapSource(source), tmp_path / "drive.hfr", codec="zstd", resume=True)
+    import_source(McapSource(source), tmp_path / "drive.hfr", codec="zstd", resume=True)
     assert_same_layout(tmp_path / "drive.hfr", tmp_path / "whole.hfr")
 
 
@@ -124,9 +124,9 @@ def test_packed_samples_are_neither_lost_nor_repeated(tmp_path):
 
     out = tmp_path / "drive.hfr"
     with pytest.raises(KeyboardInterrupt):
-        import_recording(columns(700), out)
-    import_recording(columns(0), out, resume=True)
-    import_recording(columns(0), tmp_path / "whole.hfr")
+        import_source(columns(700), out)
+    import_source(columns(0), out, resume=True)
+    import_source(columns(0), tmp_path / "whole.hfr")
     assert frames_of(out) == frames_of(tmp_path / "whole.hfr")
     with tl.open(out) as drive:
         assert RecordingTimes(drive).values("imu").tolist() == list(range(1000))
@@ -136,8 +136,8 @@ def test_a_killed_import_is_resumed(tmp_path):
     source, out = write_log(tmp_path / "log.mcap", count=6000), tmp_path / "drive.hfr"
     script = (
         "import sys, time\nfrom trainload.recordings.importers.logs.mcap.source import McapSource\n"
-        "from trainload.recordings.importers.run import import_recording\n"
-        "import_recording(McapSource(sys.argv[1]), sys.argv[2], progress=lambda *_: time.sleep(0.05))\n"
+        "from trainload.recordings.importers.run import import_source\n"
+        "import_source(McapSource(sys.argv[1]), sys.argv[2], progress=lambda *_: time.sleep(0.05))\n"
     )
     child = subprocess.Popen([sys.executable, "-c", script, str(source), str(out)])
     tmp = Path(f"{out}.tmp")
@@ -146,8 +146,8 @@ def test_a_killed_import_is_resumed(tmp_path):
         time.sleep(0.01)
     child.send_signal(signal.SIGKILL)
     child.wait()
-    import_recording(McapSource(source), out, resume=True)
-    import_recording(McapSource(source), tmp_path / "whole.hfr")
+    import_source(McapSource(source), out, resume=True)
+    import_source(McapSource(source), tmp_path / "whole.hfr")
     assert frames_of(out) == frames_of(tmp_path / "whole.hfr")
 
 
@@ -156,11 +156,11 @@ def test_another_source_is_refused(tmp_path):
     interrupt(write_log(tmp_path / "log.mcap"), out, 200)
     other = write_log(tmp_path / "other.mcap", topics=("/x", "/y"))
     with pytest.raises(UsageError, match="another source"):
-        import_recording(McapSource(other), out, resume=True)
+        import_source(McapSource(other), out, resume=True)
 
 
 def test_resuming_what_was_never_begun_is_an_import(tmp_path):
-    report = import_recording(McapSource(write_log(tmp_path / "log.mcap")), tmp_path / "drive.hfr", resume=True)
+    report = import_source(McapSource(write_log(tmp_path / "log.mcap")), tmp_path / "drive.hfr", resume=True)
     assert report.summary.frames > 400
 
 
@@ -192,9 +192,9 @@ def test_late_samples_are_neither_lost_nor_repeated(tmp_path, seed):
     out = tmp_path / "drive.hfr"
     for stop_before in sorted(random.Random(seed).sample(range(100, 600), 2)):
         with pytest.raises(KeyboardInterrupt):
-            import_recording(Disordered(seed, stop_before), out, resume=True, window="50ms")
-    import_recording(Disordered(seed), out, resume=True, window="50ms")
-    import_recording(Disordered(seed), tmp_path / "whole.hfr", window="50ms")
+            import_source(Disordered(seed, stop_before), out, resume=True, window="50ms")
+    import_source(Disordered(seed), out, resume=True, window="50ms")
+    import_source(Disordered(seed), tmp_path / "whole.hfr", window="50ms")
     assert frames_of(out) == frames_of(tmp_path / "whole.hfr")
     assert_same_layout(out, tmp_path / "whole.hfr")
 
@@ -202,9 +202,9 @@ def test_late_samples_are_neither_lost_nor_repeated(tmp_path, seed):
 def test_a_source_whose_times_are_others_is_refused(tmp_path):
     out = tmp_path / "drive.hfr"
     with pytest.raises(KeyboardInterrupt):
-        import_recording(Disordered(1, 300), out, window="50ms")
+        import_source(Disordered(1, 300), out, window="50ms")
     with pytest.raises(UsageError, match="another source: from time"):
-        import_recording(Disordered(2), out, resume=True)
+        import_source(Disordered(2), out, resume=True)
     assert [path.name for path in tmp_path.iterdir()] == ["drive.hfr.resume"]
 
 
@@ -215,8 +215,8 @@ def test_damage_in_the_unfinished_file_costs_nothing(tmp_path):
     data = bytearray(unfinished.read_bytes())
     data[len(data) // 2 : len(data) // 2 + 200] = bytes(200)
     unfinished.write_bytes(data)
-    import_recording(McapSource(source), out, codec="zstd", resume=True)
-    import_recording(McapSource(source), tmp_path / "whole.hfr", codec="zstd")
+    import_source(McapSource(source), out, codec="zstd", resume=True)
+    import_source(McapSource(source), tmp_path / "whole.hfr", codec="zstd")
     assert_same_layout(out, tmp_path / "whole.hfr")
 
 
@@ -241,7 +241,7 @@ def test_an_unfinished_recording_is_never_taken_for_an_import(tmp_path):
     before = contents(tmp_path)
     for _ in range(2):
         with pytest.raises(UsageError, match="is an unfinished recording, not an import"):
-            import_recording(McapSource(source), out, resume=True)
+            import_source(McapSource(source), out, resume=True)
         assert contents(tmp_path) == before
         if "drive.hfr.resume" not in before:
             leave_a_recording(tmp_path / "big.hfr", 500).rename(tmp_path / "drive.hfr.resume")
@@ -257,7 +257,7 @@ def test_what_another_import_or_program_left_stays(tmp_path, data, refusal):
         Path(f"{out}.tmp").write_bytes(data)
     before = contents(tmp_path)
     with pytest.raises(UsageError, match=refusal):
-        import_recording(McapSource(source), out, resume=True, kind="other")
+        import_source(McapSource(source), out, resume=True, kind="other")
     assert contents(tmp_path) == before
 
 
@@ -269,7 +269,7 @@ def test_a_file_that_is_damaged_at_its_start_is_kept(tmp_path):
     Path(f"{out}.tmp").write_bytes(data)
     before = contents(tmp_path)
     with pytest.raises(UsageError, match=r"damaged where it would say what it is; recover it \(trainload recover"):
-        import_recording(McapSource(source), out, resume=True)
+        import_source(McapSource(source), out, resume=True)
     assert contents(tmp_path) == before
 
 
@@ -279,8 +279,8 @@ def test_of_two_leftovers_the_larger_counts_if_both_are_of_one_import(tmp_path):
     Path(f"{out}.tmp").rename(f"{out}.resume")
     interrupt(source, tmp_path / "other.hfr", 150)
     (tmp_path / "other.hfr.tmp").rename(f"{out}.tmp")
-    import_recording(McapSource(source), out, codec="zstd", resume=True)
-    import_recording(McapSource(source), tmp_path / "whole.hfr", codec="zstd")
+    import_source(McapSource(source), out, codec="zstd", resume=True)
+    import_source(McapSource(source), tmp_path / "whole.hfr", codec="zstd")
     assert_same_layout(out, tmp_path / "whole.hfr")
     out.unlink()
     interrupt(source, out, 300)
@@ -288,7 +288,7 @@ def test_of_two_leftovers_the_larger_counts_if_both_are_of_one_import(tmp_path):
     interrupt(write_log(tmp_path / "log2.mcap", topics=("/x",)), out, 150)
     before = contents(tmp_path)
     with pytest.raises(UsageError, match="two unfinished imports that differ"):
-        import_recording(McapSource(source), out, resume=True)
+        import_source(McapSource(source), out, resume=True)
     assert contents(tmp_path) == before
 
 
@@ -300,14 +300,14 @@ def test_an_import_that_still_runs_is_not_resumed(tmp_path):
         for options in ({"resume": True}, {"overwrite": True}):
             if not out.exists():
                 with pytest.raises(UsageError, match="another process is writing this file"):
-                    import_recording(McapSource(source), out, **options)
+                    import_source(McapSource(source), out, **options)
                 refused.append(options)
 
-    import_recording(McapSource(source), out, progress=second)
+    import_source(McapSource(source), out, progress=second)
     assert len(refused) >= 2 and tl.verify(out).good
 
 
 def test_an_import_never_replaces_what_it_reads(tmp_path):
     source = write_log(tmp_path / "log.mcap")
     with pytest.raises(UsageError, match="it is an input"):
-        import_recording(McapSource(source), source, overwrite=True, inputs=[source])
+        import_source(McapSource(source), source, overwrite=True, inputs=[source])

@@ -18,7 +18,7 @@ from trainload.recordings.exporters.mcap import export_mcap
 from trainload.recordings.format.envelopes import Envelope
 from trainload.recordings.importers.logs.rosbag1.source import Rosbag1Source
 from trainload.recordings.importers.logs.rosbag2.source import Rosbag2Source, open_rosbag2
-from trainload.recordings.importers.run import import_recording
+from trainload.recordings.importers.run import import_source
 from trainload.recordings.importers.source import SourceFrame, SourceStream
 
 rosbag1 = pytest.importorskip("rosbags.rosbag1")
@@ -60,7 +60,7 @@ def test_a_ros1_bag_comes_in_whole(tmp_path, compression):
     source = Rosbag1Source(path)
     assert sorted(messages_of(source)) == sorted(by_oracle(rosbag1.Reader(path)))
     assert not source.damage
-    import_recording(Rosbag1Source(path), tmp_path / "drive.hfr")
+    import_source(Rosbag1Source(path), tmp_path / "drive.hfr")
     with tl.open(tmp_path / "drive.hfr") as drive:
         assert drive.timestamps("lidar").tolist() == [acquired(k) for k in range(12)]
         assert (drive.receive_times("lidar") - drive.timestamps("lidar") >= LATENCY).all()
@@ -85,7 +85,7 @@ def test_real_ros1_bags_come_in_whole(shared, name):
 
 def test_a_ros1_bag_without_messages_is_an_empty_recording_and_others_are_refused(shared, tmp_path):
     folder = shared / "data/sensors/ros/fgrosbag/fixtures"
-    assert import_recording(Rosbag1Source(folder / "no-messages.bag"), tmp_path / "a.hfr").summary.frames == 0
+    assert import_source(Rosbag1Source(folder / "no-messages.bag"), tmp_path / "a.hfr").summary.frames == 0
     for name in ("empty-file.bag", "asci-file.txt"):
         with pytest.raises(FormatError):
             list(Rosbag1Source(folder / name).items())
@@ -128,7 +128,7 @@ def test_a_ros2_bag_comes_in_whole(tmp_path, storage):
     source = open_rosbag2(tmp_path / "bag")
     assert sorted(messages_of(source)) == sorted(by_oracle(rosbag2.Reader(tmp_path / "bag")))
     assert not source.damage
-    import_recording(open_rosbag2(tmp_path / "bag"), tmp_path / "drive.hfr")
+    import_source(open_rosbag2(tmp_path / "bag"), tmp_path / "drive.hfr")
     with tl.open(tmp_path / "drive.hfr") as drive:
         assert drive.timestamps("scan").tolist() == [acquired(k) for k in range(12)]
         assert drive.read_at_index("cam/raw", 0).array().shape == (2, 3, 3)
@@ -170,7 +170,7 @@ def test_a_split_that_metadata_names_and_that_is_not_there_is_counted(tmp_path, 
     said = " with its 10 messages" if files else ""
     assert source.damage.reasons == [f"{tmp_path}/my bag_1.db3 is not there{said}, though metadata.yaml names it"]
     assert source.damage.frames == (10 if files else 0)
-    assert import_recording(source, tmp_path / "out.hfr").streams["s"]["frames"] == 2
+    assert import_source(source, tmp_path / "out.hfr").streams["s"]["frames"] == 2
 
 
 def test_a_bag_whose_files_have_other_names_is_whole(tmp_path):
@@ -208,7 +208,7 @@ def test_a_ros2_bag_whose_schema_is_damaged_is_counted_as_lost(tmp_path, shared)
     data = original.read_bytes()
     path = tmp_path / "bag.db3"
     path.write_bytes(data.replace(b"CREATE TABLE messages", b"CREATE\xff\xff\xffBLE messages"))
-    report = import_recording(Rosbag2Source(path), tmp_path / "drive.hfr")
+    report = import_source(Rosbag2Source(path), tmp_path / "drive.hfr")
     assert report.summary.frames == 0
     assert report.damage
 

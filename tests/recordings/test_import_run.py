@@ -18,7 +18,7 @@ import trainload as tl
 from trainload.cli.app import main
 from trainload.formats.limits import MAX_SECTION_BYTES
 from trainload.recordings.importers.columns import Column, ColumnSource, row_loader
-from trainload.recordings.importers.run import import_recording
+from trainload.recordings.importers.run import import_source
 from trainload.recordings.importers.source import SourceStream, Span
 from trainload.recordings.importers.window import MAX_WINDOW_NS, choose_window
 
@@ -79,7 +79,7 @@ def test_a_lidar_of_10_hz_gets_150_ms():
 def test_times_that_do_not_fit_are_counted_not_written(tmp_path):
     rows = np.arange(3.0)
     column = Column(SourceStream("a", dtype=rows.dtype), np.array([-5, 0, 5]), row_loader(rows))
-    report = import_recording(ColumnSource([column]), tmp_path / "a.hfr")
+    report = import_source(ColumnSource([column]), tmp_path / "a.hfr")
     assert report.summary.frames == 2
     assert report.damage.frames == 1
 
@@ -114,8 +114,8 @@ _IMPORT_AND_MEASURE = """
 import re, sys
 from pathlib import Path
 from trainload.recordings.importers.logs.mcap.source import McapSource
-from trainload.recordings.importers.run import import_recording
-import_recording(McapSource(sys.argv[1]), sys.argv[2])
+from trainload.recordings.importers.run import import_source
+import_source(McapSource(sys.argv[1]), sys.argv[2])
 print(int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) // 1024)
 """  # not ru_maxrss: a child inherits that of the process that started it
 

@@ -13,7 +13,7 @@ from trainload.recordings.exporters.mcap import export_mcap
 from trainload.recordings.format.envelopes import Envelope, envelopes_from_bytes
 from trainload.recordings.importers.logs.channel_numbers import ChannelNumbers
 from trainload.recordings.importers.logs.mcap.source import McapSource
-from trainload.recordings.importers.run import import_recording
+from trainload.recordings.importers.run import import_source
 from trainload.recordings.importers.source import Channel, Damage
 from trainload.recordings.writing.streams import StreamSet
 
@@ -42,7 +42,7 @@ def late_clock(path: Path, unstamped: int, count: int) -> Path:
 
 
 def test_first_messages_without_a_stamp_do_not_take_the_name_of_the_topic(tmp_path):
-    report = import_recording(McapSource(late_clock(tmp_path / "a.mcap", 2, 20)), tmp_path / "a.hfr")
+    report = import_source(McapSource(late_clock(tmp_path / "a.mcap", 2, 20)), tmp_path / "a.hfr")
     with tl.open(tmp_path / "a.hfr") as drive:
         assert {name: drive.count(name) for name in ("imu", "imu#2")} == {"imu": 18, "imu#2": 2}
         assert (drive.streams["imu"].clock, drive.streams["imu#2"].clock) == ("hardware", "host")
@@ -54,21 +54,21 @@ def test_first_messages_without_a_stamp_do_not_take_the_name_of_the_topic(tmp_pa
     assert report.notes == [
         "imu has messages of 2 forms: 18 in imu (imu raw, stamped); 2 in imu#2 (imu raw, without a stamp, at log time)"
     ]
-    import_recording(McapSource(tmp_path / "again.mcap"), tmp_path / "b.hfr")
+    import_source(McapSource(tmp_path / "again.mcap"), tmp_path / "b.hfr")
     with tl.open(tmp_path / "b.hfr") as drive:
         assert drive.count("imu") == 18
 
 
 def test_an_import_whose_streams_change_their_names_can_be_repeated_and_resumed(tmp_path, monkeypatch):
     path = late_clock(tmp_path / "a.mcap", 2, 400)
-    import_recording(McapSource(path), tmp_path / "whole.hfr")
+    import_source(McapSource(path), tmp_path / "whole.hfr")
     from trainload.recordings.writing.writer import HyperframeWriter
 
     with monkeypatch.context() as patch:
         patch.setattr(HyperframeWriter, "swap_names", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
         with pytest.raises(KeyboardInterrupt):
-            import_recording(McapSource(path), tmp_path / "drive.hfr")
-    import_recording(McapSource(path), tmp_path / "drive.hfr", resume=True)
+            import_source(McapSource(path), tmp_path / "drive.hfr")
+    import_source(McapSource(path), tmp_path / "drive.hfr", resume=True)
     with tl.open(tmp_path / "whole.hfr") as whole, tl.open(tmp_path / "drive.hfr") as drive:
         assert whole.streams == drive.streams
         assert [(f.stream, f.timestamp_ns) for f in whole.frames()] == [
@@ -83,7 +83,7 @@ def test_publishers_of_one_topic_share_a_stream_and_go_out_by_themselves(tmp_pat
         bytes_of.channel(3, 1, "/imu", robot="2"),
     ]
     messages = [(k % 3 + 1, T0 + k, imu(T0 + k)) for k in range(9)]
-    report = import_recording(McapSource(written(tmp_path / "a.mcap", channels, messages)), tmp_path / "a.hfr")
+    report = import_source(McapSource(written(tmp_path / "a.mcap", channels, messages)), tmp_path / "a.hfr")
     with tl.open(tmp_path / "a.hfr") as drive:
         assert {name: drive.count(name) for name in ("imu", "imu#2")} == {"imu": 6, "imu#2": 3}
         export_mcap(drive, tmp_path / "again.mcap")
@@ -108,7 +108,7 @@ def test_a_topic_may_be_called_as_what_an_import_keeps(tmp_path, topic):
             [(bytes_of.METADATA, bytes_of.metadata("drive", {"city": "Karlsruhe"}))],
         )
     )
-    report = import_recording(McapSource(path), tmp_path / "a.hfr")
+    report = import_source(McapSource(path), tmp_path / "a.hfr")
     assert not report.damage
     with tl.open(tmp_path / "a.hfr") as drive:
         assert drive.count(f"{topic.strip('/')}#2") == 3
@@ -157,6 +157,6 @@ def test_what_an_import_does_for_a_stream_does_not_grow_with_their_number(tmp_pa
     definitions = [(bytes_of.CHANNEL, bytes_of.channel(k, 0, f"/{k}", "x")) for k in range(count)]
     messages = [bytes_of.message(k, 0, T0 + k, b"12") for k in range(count)]
     (tmp_path / "a.mcap").write_bytes(bytes_of.log(definitions, messages))
-    report = import_recording(McapSource(tmp_path / "a.mcap"), tmp_path / "a.hfr")
+    report = import_source(McapSource(tmp_path / "a.mcap"), tmp_path / "a.hfr")
     assert len(report.streams) == len(described) == count
     assert len(tables) < 10

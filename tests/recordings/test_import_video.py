@@ -11,7 +11,7 @@ import trainload as tl
 from trainload.recordings.format.hyperframe import KEY_FRAME
 from trainload.recordings.importers.folders.comma import open_comma
 from trainload.recordings.importers.logs.messages.video_units import h265_pictures, is_key_frame
-from trainload.recordings.importers.run import import_recording
+from trainload.recordings.importers.run import import_source
 
 VPS, SPS, PPS, IDR, TRAIL = 32, 33, 34, 19, 1
 
@@ -61,7 +61,7 @@ def test_a_comma_segment_with_video_decodes_from_the_recording(tmp_path):
     encode(av, root / "video.hevc", 25)
     with (root / "global_pose" / "frame_times").open("wb") as file:
         np.save(file, 100 + np.arange(25) * 0.05)
-    report = import_recording(open_comma(root), tmp_path / "drive.hfr")
+    report = import_source(open_comma(root), tmp_path / "drive.hfr")
     assert not report.damage
     with tl.open(tmp_path / "drive.hfr") as drive:
         assert drive.timestamps("camera")[1] == 100_050_000_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.table import Table
@@ -13,8 +13,9 @@ from trainload.cli.app import app
 from trainload.cli.progress import progress_bar
 from trainload.cli.terminal import Terminal
 from trainload.errors import UsageError
-from trainload.recordings.importers.formats import FORMATS, format_name, open_source
-from trainload.recordings.importers.run import ImportReport, import_recording
+from trainload.recordings.importers.formats import FORMATS
+from trainload.recordings.importers.import_any import import_recording
+from trainload.recordings.importers.run import ImportReport
 
 
 @app.command("import")
@@ -47,20 +48,21 @@ def import_(
 ) -> None:
     """Import MCAP, ROS bags and data-set folders without loss; exit 1 where something could not be read."""
     clocks = dict(_pair(text) for text in clock) if clock else None
-    options: dict[str, Any] = {"clocks": clocks, "times": times, "log": log, "unit": unit, "clock": stamped_by}
-    given = {key: value for key, value in options.items() if value is not None}
-    opened = open_source(kind, source, scratch=out.parent, **given)
     with progress_bar("importing") as progress:
         report = import_recording(
-            opened,
+            source,
             out,
+            format=kind,
             window=window,
             codec=codec,
+            clocks=clocks,
+            times=times,
+            log=log,
+            unit=unit,
+            stamped_by=stamped_by,
             overwrite=overwrite,
             resume=resume,
             progress=progress,
-            kind=format_name(kind, source),
-            inputs=[source],
         )
     if as_json:
         typer.echo(json.dumps(report.facts()))

@@ -7,7 +7,7 @@ Not covered by any checksum, and not looked at: the fill between frames.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from trainload.errors import FormatError
 from trainload.formats.findings import Finding, Report
+from trainload.formats.progress import Progress
 from trainload.recordings.format import hyperframe as hfrm
 from trainload.recordings.format import sections
 from trainload.recordings.format.records import Hole, WindowRecord, walk_records
@@ -25,8 +26,6 @@ from trainload.recordings.reading.tables import find_sections, read_header, read
 from trainload.storage.file import FileSource
 from trainload.storage.reused import LEAST_BYTES, StepMemory
 
-Progress = Callable[[int, int], None]
-
 MAX_FINDINGS = 1000  # of one kind; the rest is counted in `checked`
 _READ_BYTES = LEAST_BYTES
 
@@ -34,7 +33,7 @@ _READ_BYTES = LEAST_BYTES
 def verify_hyperframe(path: str | os.PathLike[str], *, progress: Progress | None = None) -> Report:
     """Check one file: header, index, sections, window table, window records, the place and CRC-32 of every payload.
 
-    progress: called with (payload bytes done, payload bytes in all). Cost: one read of the whole file. Raises OSError
+    progress: gets bytes of payload. Cost: one read of the whole file. Raises OSError
     where the system cannot read; damage is in the Report.
     """
     with FileSource(path) as source:

@@ -10,21 +10,20 @@ import csv
 import json
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from trainload.formats.progress import Progress
 from trainload.recordings.format.hyperframe import MAX_TIMESTAMP_NS
 from trainload.recordings.format.layouts import without_gaps
 from trainload.recordings.format.streams import StreamInfo
 from trainload.recordings.reading.frame import Frame
 from trainload.recordings.reading.hyperframe import HyperframeReader
 from trainload.storage.folders import AtomicFolder
-
-Progress = Callable[[int, int], None]
 
 _SUFFIXES = {"jpeg": ".jpg", "jpg": ".jpg", "png": ".png"}
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
@@ -55,7 +54,7 @@ def extract_frames(
 ) -> ExtractSummary:
     """Write the frames with start_ns <= time < end_ns of the named streams (all, where left out) under `folder`.
 
-    The folder has its name only when it is whole. progress: called with (frames done, frames in all).
+    The folder has its name only when it is whole. progress: gets frames.
     Raises UsageError for an unknown stream and a folder that is not empty; FormatError for a damaged frame;
     OSError from the system.
     """

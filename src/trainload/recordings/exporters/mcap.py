@@ -9,13 +9,14 @@ from __future__ import annotations
 import base64
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from trainload.errors import FormatError, UsageError
+from trainload.formats.progress import Progress
 from trainload.recordings.exporters.numbers import FrameNumbers
 from trainload.recordings.format.envelopes import (
     ENVELOPE_ENCODINGS,
@@ -44,7 +45,6 @@ from trainload.storage.target import check_target
 COMPRESSIONS = ("none", "lz4", "zstd")
 _PROFILES = {"cdr": "ros2", "ros1": "ros1"}
 _FIRST, _LAST = 0, (1 << 63) - 1
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +67,8 @@ def export_mcap(
 ) -> McapReport:
     """Write every frame of `drive` to the MCAP file `out`, which has its name only when it is whole.
 
-    Memory holds a chunk and a batch of envelopes. Raises UsageError without the extra `robotics`, for another
-    compression, and where `out` exists.
+    progress: gets frames. Memory holds a chunk and a batch of envelopes. Raises UsageError without the extra
+    `robotics`, for another compression, and where `out` exists.
     """
     try:
         from mcap.writer import CompressionType, Writer
@@ -156,6 +156,8 @@ class _Export:
             if place is None or not frames.written[place]:
                 self._write_raw(frame, frames.received(place), frames.duration(place))
         records = self._write_records() if RECORD_STREAM in self._own else 0
+        if self._progress is not None:
+            self._progress(self._total, self._total)
         return McapReport(self._path, self._done, self._restored, records)
 
     def _restore(self) -> None:

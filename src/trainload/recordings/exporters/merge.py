@@ -10,7 +10,8 @@ from typing import Any
 
 from trainload.errors import UsageError
 from trainload.formats.durations import duration_ns
-from trainload.recordings.exporters.rewrite import Progress, RewriteSummary, Selection, rewrite, unknown_sections
+from trainload.formats.progress import Progress
+from trainload.recordings.exporters.rewrite import RewriteSummary, Selection, rewrite, unknown_sections
 from trainload.recordings.format.hyperframe import MAX_STREAMS
 from trainload.recordings.format.sections import Drop
 from trainload.recordings.format.streams import StreamInfo
@@ -29,8 +30,8 @@ def merge_recordings(
 
     Stored bytes, StreamIndex, receive times, durations, drop counts and unknown sections are kept; a frame that two
     inputs share is written once. META of the first input counts; what others say differently stands under
-    "merged_from". window: of the new file; left out, that of the first input. Raises UsageError where one name means
-    two kinds of stream, or `path` exists; FormatError for damaged frames.
+    "merged_from". window: of the new file; left out, that of the first input. progress: gets frames. Raises UsageError
+    where one name means two kinds of stream, or `path` exists; FormatError for damaged frames.
     """
     if not drives:
         raise UsageError("nothing to merge")

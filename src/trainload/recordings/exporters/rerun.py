@@ -6,7 +6,7 @@ Two time lines: `acquired`, the frames' own times, and `received` where the reco
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainload.errors import UsageError
+from trainload.formats.progress import Progress
 from trainload.recordings.exporters.numbers import FrameNumbers
 from trainload.recordings.format.envelopes import ENVELOPE_STREAM, RECORD_STREAM
 from trainload.recordings.format.streams import TIME_FIELD
@@ -28,7 +29,6 @@ _MEDIA = {"jpeg": "image/jpeg", "jpg": "image/jpeg", "png": "image/png"}
 _COLOUR = {"rgb8": "RGB", "bgr8": "BGR", "rgba8": "RGBA", "bgra8": "BGRA", "mono8": "L"}
 _DEPTH = ("16UC1", "32FC1")
 _XYZ = ("x", "y", "z")
-Progress = Callable[[int, int], None]
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ class RerunReport:
 def export_rerun(
     drive: HyperframeReader, out: str | os.PathLike[str], *, overwrite: bool = False, progress: Progress | None = None
 ) -> RerunReport:
-    """Write what Rerun can show of `drive` to the file `out`.
+    """Write what Rerun can show of `drive` to the file `out`. progress: gets frames.
 
     Raises UsageError without rerun-sdk and where `out` exists.
     """
@@ -89,6 +89,8 @@ def _log_all(
             report.left_out[frame.stream] = f"Rerun shows no {frame.info.kind} in {frame.info.encoding}"
         if progress is not None and done % 64 == 0:
             progress(done, total)
+    if progress is not None:
+        progress(total, total)
 
 
 def _shapes(rerun: Any, frame: Frame) -> Iterator[tuple[int, str, Any]]:

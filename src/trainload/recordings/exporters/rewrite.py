@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trainload.formats.progress import Progress
 from trainload.recordings.format.hyperframe import FRAME_CRCS, HARDWARE_TIME, KEY_FRAME, LATE, MAX_TIMESTAMP_NS
 from trainload.recordings.format.sections import KNOWN_TAGS, Drop
 from trainload.recordings.format.streams import StreamInfo
@@ -26,7 +27,6 @@ from trainload.recordings.writing.index_runs import ROW_DTYPE, SAMPLE_EVERY, Row
 from trainload.recordings.writing.part import Part, StoredFrame, drop_tmp
 from trainload.storage.target import check_target
 
-Progress = Callable[[int, int], None]
 Section = tuple[bytes, bytes]
 
 PIECE_FRAMES = 1 << 16
@@ -83,7 +83,7 @@ def rewrite(
     """Write the selected frames to `path`, which appears when it is whole.
 
     inputs: files that were opened beside those of the selections; `path` may be none of all these.
-    progress: called with (frames done, frames in all). Memory: what the readers hold, one window, PIECE_FRAMES entries.
+    progress: gets frames. Memory: what the readers hold, one window, PIECE_FRAMES entries.
     Raises UsageError where `path` exists, FormatError for a damaged frame, OSError from the system; then nothing is
     left under `path`.
     """

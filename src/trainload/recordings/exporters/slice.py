@@ -10,7 +10,8 @@ from dataclasses import replace
 import numpy as np
 
 from trainload.errors import UsageError
-from trainload.recordings.exporters.rewrite import Progress, RewriteSummary, Selection, rewrite, unknown_sections
+from trainload.formats.progress import Progress
+from trainload.recordings.exporters.rewrite import RewriteSummary, Selection, rewrite, unknown_sections
 from trainload.recordings.format.hyperframe import KEY_FRAME, MAX_TIMESTAMP_NS
 from trainload.recordings.reading.file import HyperframeFile
 from trainload.recordings.reading.hyperframe import HyperframeReader
@@ -30,7 +31,8 @@ def slice_recording(
 
     Stored bytes, StreamIndex, receive times, durations, META, drop counts and unknown sections are kept. A delta stream
     starts with the key frame that its first frame needs, a packed one with the payload that reaches into the span.
-    Raises UsageError for an unknown stream, an empty span and a `path` that exists; FormatError for damaged frames.
+    progress: gets frames. Raises UsageError for an unknown stream, an empty span and a `path` that exists; FormatError
+    for damaged frames.
     """
     names = list(drive.streams) if streams is None else list(dict.fromkeys(streams))
     for name in names:

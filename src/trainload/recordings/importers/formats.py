@@ -33,8 +33,8 @@ def open_source(kind: str, path: str | Path, *, scratch: str | Path | None = Non
     """The recording at `path`. scratch: the folder for what a compressed log unpacks to, by default the system's.
 
     options: `clocks` (stream to "hardware" or "host") and `times` ("stamp", "log") for MCAP and bags, `log` for
-    nuScenes, `unit` and `clock` for a folder. kind: of FORMATS or ALSO_CALLED. Raises UsageError for an unknown format,
-    an option that the format does not take, and a path that holds nothing of it.
+    nuScenes, `unit` and `stamped_by` for a folder. kind: of FORMATS or ALSO_CALLED. Raises UsageError for an unknown
+    format, an option that the format does not take, and a path that holds nothing of it.
     """
     if kind not in FORMATS and kind not in ALSO_CALLED:
         raise UsageError(f"a format is one of {', '.join(FORMATS)}, not {kind!r}")

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import base64
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from trainload.formats.durations import duration_ns
+from trainload.formats.progress import Progress
 from trainload.recordings.format.envelopes import ENVELOPE_ENCODING, ENVELOPE_STREAM, Envelope
 from trainload.recordings.format.hyperframe import MAX_TIMESTAMP_NS
 from trainload.recordings.format.streams import is_compressed
@@ -26,7 +27,6 @@ from trainload.storage.target import check_target
 ENVELOPE_BATCH_BYTES = 64 << 10
 _TELL_EVERY = 256  # frames
 _MAX_DURATION_NS = (1 << 32) - 1
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class ImportReport:
         }
 
 
-def import_recording(
+def import_source(
     source: Source,
     out: str | os.PathLike[str],
     *,
@@ -71,7 +71,7 @@ def import_recording(
     """Write all of `source` as the recording `out`, which has its name only when it is whole.
 
     window: "auto", or a length. codec: for streams that are not compressed already. resume: go on where an interrupted
-    import of the same source stopped. progress(done, total) is called now and then. inputs: paths that are read, none
+    import of the same source stopped. progress: gets bytes or frames of the source. inputs: paths that are read, none
     of which may be `out`. Raises FormatError for a source that is not what it should be, UsageError where `out` exists;
     an interrupted import can be resumed.
     """
@@ -87,7 +87,8 @@ def import_recording(
     if about_late:
         source.notes.append(about_late)
     if progress is not None:
-        progress(*source.progress())
+        _, total = source.progress()
+        progress(total, total)
     return ImportReport(summary, choice, run.streams, source.damage, source.notes)
 
 

@@ -6,7 +6,7 @@ Walks the window records (recordings/format/records.py); never writes to the fil
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainload.errors import FormatError
+from trainload.formats.progress import Progress
 from trainload.recordings.format import hyperframe as hfrm
 from trainload.recordings.format import sections
 from trainload.recordings.format.records import Hole, Section, WindowRecord, walk_records
@@ -28,8 +29,6 @@ from trainload.recordings.writing.part import Part, StoredFrame, drop_tmp
 from trainload.storage.claim import is_being_written
 from trainload.storage.file import FileSource
 from trainload.storage.target import check_target
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +78,7 @@ def recover(
 ) -> RecoverReport:
     """Copy every whole window of `source_path` into a new recording at `target_path`, and read that again to be sure.
 
-    Frames whose bytes fail their CRC-32 are left out and listed. progress(done, total) gets bytes of the source.
+    Frames whose bytes fail their CRC-32 are left out and listed. progress: gets bytes of the source.
     Raises FormatError where no whole window is found, UsageError where the target exists (unless `overwrite`) or is
     the source; the target has its name only after all checks.
     """
@@ -146,6 +145,8 @@ class _Rescue:
         self._name_unknown_streams()
         part.set_streams(self._streams.values())
         part.set_drops(self._drops)
+        if self._progress is not None:
+            self._progress(self.source.size, self.source.size)
 
     def report(self, target: Path) -> RecoverReport:
         start, end = self._times or (None, None)

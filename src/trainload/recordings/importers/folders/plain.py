@@ -46,10 +46,10 @@ _LONG_AGO_NS = 10**17  # 1973: below it lie times since a start, and frame numbe
 _NO_TIME = -(1 << 63)
 
 
-def open_folder(path: str | Path, *, unit: str | None = None, clock: str = "host") -> ColumnSource:
+def open_folder(path: str | Path, *, unit: str | None = None, stamped_by: str = "host") -> ColumnSource:
     """unit: of the times, "ns", "us", "ms" or "s"; left out, it follows from a column's name or the number's size.
 
-    clock: what stamped the frames; nobody says so in a folder, so it is "host" unless you know better.
+    stamped_by: what stamped the frames; nobody says so in a folder, so it is "host" unless you know better.
     """
     if unit is not None and unit not in _UNITS:
         raise UsageError(f"a unit is one of {', '.join(_UNITS)}, not {unit!r}")
@@ -58,11 +58,11 @@ def open_folder(path: str | Path, *, unit: str | None = None, clock: str = "host
     left_out: list[str] = []
     for child in sorted(root.iterdir()):
         if child.is_dir():
-            source.columns += _files(child, unit, clock, source.damage)
+            source.columns += _files(child, unit, stamped_by, source.damage)
             left_out += [f"{child.name}/{below}" for below in listed_folders(child)]
         elif child.suffix.lower() == ".csv":
             taken = child.stem in {column.stream.name for column in source.columns} or (root / child.stem).is_dir()
-            source.columns += _csv(child, child.name if taken else child.stem, unit, clock, source.damage)
+            source.columns += _csv(child, child.name if taken else child.stem, unit, stamped_by, source.damage)
         else:
             left_out.append(child.name)
     if not source.columns:
