@@ -70,13 +70,13 @@ def steps(dct_scale: str, store: _core.EntryPointStore | None) -> dict[str, Step
 
     def decode(scratch: Any, corpus: Corpus, first: int, epoch: int, buffers: Any) -> None:
         part = corpus.slice(first)
-        pixels.run_decode_only(scratch, *part, 0, epoch, buffers["codes"][: len(part[3])], store)
+        pixels.run_decode_only(scratch, *part, 0, epoch, np.zeros(len(part[3]), np.int32), store)
 
     def whole(pipeline: Any, name: str) -> Step:
         def run(scratch: Any, corpus: Corpus, first: int, epoch: int, buffers: Any) -> None:
             part = corpus.slice(first)
             count = len(part[3])
-            pipeline.run(scratch, *part, 0, epoch, buffers[name][:count], buffers["codes"][:count], store)
+            pipeline.run(scratch, *part, 0, epoch, buffers[name][:count], np.zeros(count, np.int32), store)
 
         return run
 
@@ -88,7 +88,6 @@ def measure(step: Step, corpus: Corpus, threads: int, seconds: float) -> dict[st
 
     def new_buffers() -> dict[str, Any]:
         return {
-            "codes": np.zeros(SLICE, np.int32),
             "pixels": np.empty((SLICE, 224, 224, 3), np.uint8),
             "floats": np.empty((SLICE, 3, 224, 224), np.float32),
         }

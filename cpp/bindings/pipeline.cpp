@@ -164,8 +164,8 @@ void bind_pipeline(nb::module_& module) {
         .def("run", &run, nb::arg("scratch"), nb::arg("arena"), nb::arg("offsets"), nb::arg("sizes"), nb::arg("ids"),
              nb::arg("seed"), nb::arg("epoch"), nb::arg("out").noconvert(), nb::arg("codes").noconvert(),
              nb::arg("entry_points").none() = nb::none(), nb::arg("draws").none() = nb::none(),
-             "Decodes pictures that lie in `arena` into out[i]; codes[i]: 0 good, 1 needs another decoder, 2 corrupt, "
-             "3 takes more memory than `most_bytes`. "
+             "Decodes pictures that lie in `arena` into out[i], if codes[i] is 0 on entry; others are skipped. "
+             "codes[i] becomes: 0 good, 1 needs another decoder, 2 corrupt, 3 takes more memory than `most_bytes`. "
              "entry_points: known and kept by id; they save time and change no result. draws: how often the epoch has "
              "had each sample before; left out: never.")
         .def("run_decode_only", &run_decode_only, nb::arg("scratch"), nb::arg("arena"), nb::arg("offsets"),

@@ -95,6 +95,7 @@ void Pipeline::run(Scratch& scratch, const Slice& slice, std::uint64_t seed, std
     scratch.messages.clear();
     scratch.needs.clear();
     for (std::size_t i = 0; i < slice.ids.size(); ++i) {
+        if (!slice.wants(i)) continue;
         Verdict verdict = Verdict::corrupt;
         std::string message;
         if (slice.holds(i))
@@ -113,7 +114,7 @@ void Pipeline::run(Scratch& scratch, const Slice& slice, std::uint64_t seed, std
 void Pipeline::run_decode_only(Scratch& scratch, const Slice& slice, std::uint64_t seed, std::uint32_t epoch) const {
     NoSink sink;
     for (std::size_t i = 0; i < slice.ids.size(); ++i) {
-        if (!slice.holds(i)) continue;
+        if (!slice.wants(i) || !slice.holds(i)) continue;
         const Bytes jpeg = slice.jpeg(i);
         const SampleKey key{seed, epoch, slice.ids[i], slice.draw(i)};
         JpegHeader header;

@@ -51,11 +51,12 @@ struct Slice {
     Bytes arena;
     std::span<const std::uint64_t> offsets, sizes, ids;
     std::byte* out;                           // pictures one after the other
-    std::span<std::int32_t> codes;            // Verdict, per picture
+    std::span<std::int32_t> codes;            // Verdict, per picture; on entry `good`: to be decoded
     EntryPointStore* entry_points = nullptr;  // by sample id; nullptr: none are kept
     std::span<const std::uint32_t> draws{};   // as SampleKey::draw; empty: all 0
 
     std::uint32_t draw(std::size_t i) const { return draws.empty() ? 0 : draws[i]; }
+    bool wants(std::size_t i) const { return codes[i] == static_cast<std::int32_t>(Verdict::good); }
     bool holds(std::size_t i) const { return offsets[i] <= arena.size() && sizes[i] <= arena.size() - offsets[i]; }
     Bytes jpeg(std::size_t i) const { return arena.subspan(offsets[i], sizes[i]); }
 };
@@ -66,7 +67,8 @@ class Pipeline {
 
     const OutputFormat& format() const { return last_pass_.format(); }
 
-    // Decodes a slice. Never throws for bad bytes: codes and scratch.messages tell.
+    // Decodes the pictures of a slice that it wants; the others keep their codes. Never throws for bad bytes: codes and
+    // scratch.messages tell.
     void run(Scratch& scratch, const Slice& slice, std::uint64_t seed, std::uint32_t epoch) const;
 
     // Only the region decode of the same crops, into nothing: the limit that benchmarks measure against.

@@ -34,7 +34,7 @@ class OneByOne:
         self.scratch = self.decoder.new_scratch()
 
     def run(self, encoded: bytes, epoch: int = 0) -> tuple[NDArray[Any], int, str]:
-        images, codes = np.zeros((1, 32, 32, 3), np.uint8), np.full(1, -1, np.int32)
+        images, codes = np.zeros((1, 32, 32, 3), np.uint8), np.zeros(1, np.int32)
         zero, size = np.zeros(1, np.uint64), np.array([len(encoded)], np.uint64)
         arena = np.frombuffer(encoded, np.uint8)
         reasons = self.decoder.run(self.scratch, arena, zero, size, zero, 0, epoch, images, codes)

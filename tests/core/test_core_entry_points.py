@@ -40,7 +40,7 @@ class Epochs:
     def run(self, epoch: int, store: _core.EntryPointStore | None) -> tuple[NDArray[Any], list[int], dict[int, str]]:
         """Images (those of bad pictures black), codes, reasons."""
         images = np.zeros((len(self.ids), 24, 24, 3), np.uint8)
-        codes, scratch = np.full(len(self.ids), -1, np.int32), _core.Scratch()
+        codes, scratch = np.zeros(len(self.ids), np.int32), _core.Scratch()
         self.pipeline.run(
             scratch, self.arena, self.offsets, self.sizes, self.ids, 5, epoch, images, codes, entry_points=store
         )

@@ -58,7 +58,7 @@ class Slice:
         self, decoder: PictureDecoder, scratch: _core.Scratch | None = None, seed: int = 7, epoch: int = 3
     ) -> tuple[NDArray[Any], NDArray[np.int32], dict[int, str]]:
         images = np.zeros((len(self.ids), *decoder.shape), decoder.dtype)
-        codes = np.full(len(self.ids), -1, np.int32)
+        codes = np.zeros(len(self.ids), np.int32)
         reasons = decoder.run(
             scratch or decoder.new_scratch(), self.arena, self.offsets, self.sizes, self.ids, seed, epoch, images, codes
         )
@@ -257,3 +257,30 @@ def test_buffers_of_the_wrong_size_are_refused() -> None:
             pipeline.run(
                 _core.Scratch(), part.arena, part.offsets, part.sizes, part.ids, 0, 0, images, np.zeros(2, np.int32)
             )
+
+
+@pytest.mark.parametrize("orientation", ["stored", "exif"])
+def test_a_picture_that_has_a_code_before_is_not_decoded_and_keeps_it(orientation: str) -> None:
+    png = io.BytesIO()
+    Image.new("RGB", (20, 20)).save(png, "PNG")
+    part = Slice([PICTURES[0], b"no picture", png.getvalue(), PICTURES[1]])
+    decoder = PictureDecoder([ops.RandomResizedCrop(40)], orientation=orientation)
+    expected, _, _ = part.run(decoder)
+    images, codes = np.full((4, *decoder.shape), 7, np.uint8), np.array([0, 2, 2, 2], np.int32)
+    scratch = decoder.new_scratch()
+    assert decoder.run(scratch, part.arena, part.offsets, part.sizes, part.ids, 7, 3, images, codes) == {}
+    assert codes.tolist() == [0, 2, 2, 2]
+    assert np.array_equal(images[0], expected[0])
+    assert (images[1:] == 7).all()
+
+
+def test_the_core_skips_every_picture_whose_code_is_not_good_and_learns_nothing_from_it() -> None:
+    pipeline = _core.Pipeline([("resize", 0, [8.0, 8.0])], 8, 8, "uint8", "NHWC", [], [], "off")
+    part, scratch, store = Slice(PICTURES[:4]), _core.Scratch(), _core.EntryPointStore(1 << 20)
+    where = (part.arena, part.offsets, part.sizes, part.ids)
+    images, codes = np.full((4, 8, 8, 3), 7, np.uint8), np.array([-1, 1, 2, 3], np.int32)
+    pipeline.run(scratch, *where, 0, 0, images, codes, store)
+    pipeline.run_decode_only(scratch, *where, 0, 0, codes, store)
+    assert codes.tolist() == [-1, 1, 2, 3]
+    assert (images == 7).all()
+    assert (scratch.messages, scratch.needs, store.size_bytes) == ([], [], 0)

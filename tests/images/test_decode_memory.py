@@ -137,7 +137,7 @@ class _Slice:
 
     def run(self, decoder: PictureDecoder) -> dict[int, str]:
         self.images = np.zeros((len(self.ids), *decoder.shape), decoder.dtype)
-        self.codes = np.full(len(self.ids), -1, np.int32)
+        self.codes = np.zeros(len(self.ids), np.int32)
         scratch = decoder.new_scratch()
         return decoder.run(scratch, self.arena, self.offsets, self.sizes, self.ids, 7, 3, self.images, self.codes)
 

@@ -109,25 +109,25 @@ class PictureDecoder:
         """Decode picture i of the slice, arena[offsets[i] :][: sizes[i]], into images[i].
 
         ids name the random numbers, and the bytes: what is known of a picture is known by its id. draws: how often the
-        epoch has had each sample before, which names the random numbers too; None is never. codes[i] becomes GOOD or
-        CORRUPT (images[i] is then undefined).
-        Returns the reason of every corrupt one, by its position. The GIL is free but for the slow path.
+        epoch has had each sample before, which names the random numbers too; None is never. codes[i] is GOOD on entry
+        where the picture is to be decoded; it becomes GOOD or CORRUPT (images[i] is then undefined). What is CORRUPT on
+        entry is skipped.
+        Returns the reason of every one that this call found corrupt, by its position. The GIL is free but for the slow
+        path.
         """
         points = self._entry_points
 
         def encoded_of(i: int) -> memoryview:
             return arena.data[int(offsets[i]) : int(offsets[i]) + int(sizes[i])]
 
-        for_core = sizes
-        turned = [i for i in range(len(sizes)) if jpeg_orientation(encoded_of(i)) > 1] if self._upright else []
-        if turned:
-            for_core = sizes.copy()
-            for_core[turned] = 0
-        self._pipeline.run(scratch, arena, offsets, for_core, ids, seed, epoch, images, codes, points, draws)
+        if self._upright:
+            wanted = np.flatnonzero(codes == GOOD).tolist()
+            codes[[i for i in wanted if jpeg_orientation(encoded_of(i)) > 1]] = OTHER_DECODER
+        self._pipeline.run(scratch, arena, offsets, sizes, ids, seed, epoch, images, codes, points, draws)
         reasons = dict(scratch.messages)
-        codes[turned] = OTHER_DECODER
         for i, size_bytes in scratch.needs:
             one = slice(i, i + 1)
+            codes[i] = GOOD
             with self._turns.wait_for(size_bytes):
                 alone = self.new_scratch()
                 self._alone.run(
