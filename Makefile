@@ -1,8 +1,8 @@
-# make demo | make demo-sensors | make test | make lint | make venv | make core (after a change in cpp/)
+# make demo | make demo-sensors | make test | make lint | make check-core | make venv | make core (after a change in cpp/)
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: venv core demo demo-sensors test lint format clean
+.PHONY: venv core check-core demo demo-sensors test lint format clean
 
 venv: .venv/installed
 
@@ -23,6 +23,9 @@ venv: .venv/installed
 
 core:
 	@$(BIN)/python -m pip install -q --no-build-isolation --no-deps -e .
+
+check-core:
+	@sh scripts/check_core.sh
 
 demo: venv
 	$(BIN)/trainload demo --out demo-out

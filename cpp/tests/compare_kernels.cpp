@@ -1,7 +1,5 @@
 // Every set of kernels that this processor runs gives the bits of the plain one; for machines where the Python tests do
-// not run, such as an emulated ARM:
-//   aarch64-linux-gnu-g++ -std=c++20 -O2 -ffp-contract=off -static -Icpp cpp/core/kernels*.cpp cpp/core/resample.cpp
-//       cpp/tests/compare_kernels.cpp -o /tmp/compare_kernels && qemu-aarch64-static /tmp/compare_kernels
+// not run, such as an emulated ARM. Needs no libjpeg: kernels*.cpp and resample.cpp are enough.
 #include <cstdio>
 #include <random>
 #include <vector>

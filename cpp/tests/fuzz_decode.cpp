@@ -1,8 +1,6 @@
-// Mutates JPEGs and runs them through the whole core; for a build with sanitizers:
-//   g++ -std=c++20 -g -O1 -fsanitize=address,undefined -fno-sanitize-recover=all -Icpp cpp/core/*.cpp
-//       cpp/tests/fuzz_decode.cpp -ljpeg -o /tmp/fuzz_decode && /tmp/fuzz_decode 20000 FILES...
-// Ends with a count of verdicts; a crash or a report of the sanitizers is a failure. Also checks that entry points
-// change no result, and that a picture decodes to the same bytes after every hundred mutations.
+// Mutates JPEGs and runs them through the whole core; for a build with sanitizers. Without FILES, those of
+// made_jpegs.h. Ends with a count of verdicts; a crash or a report of the sanitizers is a failure. Also checks that
+// entry points change no result, and that a picture decodes to the same bytes after every hundred mutations.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -14,11 +12,11 @@
 #include <vector>
 
 #include "core/pipeline.h"
+#include "tests/made_jpegs.h"
 
 namespace {
 
 using namespace trainload;
-using File = std::vector<std::uint8_t>;
 
 File read_file(const char* path) {
     std::ifstream stream(path, std::ios::binary);
@@ -70,6 +68,10 @@ std::vector<Pipeline> pipelines() {
     const OpSpec flip = op(OpKind::horizontal_flip, 2, {0.5});
     const OpSpec turn = op(OpKind::random_rotation, 3, {-30, 30});
     const OpSpec erase = op(OpKind::random_erasing, 4, {0.5, 0.02, 0.33, 0.3, 3.3, 1});
+    const OpSpec jitter = op(OpKind::color_jitter, 5, {0.6, 1.4, 0.6, 1.4, 0.6, 1.4, -0.2, 0.2});
+    const OpSpec blur = op(OpKind::gaussian_blur, 6, {5, 7, 0.1, 2});
+    const OpSpec random = op(OpKind::rand_augment, 7, {2, 9, 31, 1, 1, 2, 3});
+    const OpSpec policy = op(OpKind::auto_augment, 8, {0, 0, 0, 0, 0});
     const PictureLimits limits{1 << 24, std::size_t{1} << 30};
     std::vector<Pipeline> made;
     made.emplace_back(std::vector{crop, flip}, OutputFormat{OutputType::uint8, OutputLayout::nhwc, 47, 61, mean, std},
@@ -80,14 +82,17 @@ std::vector<Pipeline> pipelines() {
     made.emplace_back(std::vector{crop, padded, turn, flip},
                       OutputFormat{OutputType::float16, OutputLayout::nhwc4, 47, 47, mean, std}, DctScale::automatic,
                       limits);
+    made.emplace_back(std::vector{crop, flip, jitter, blur, random, policy},
+                      OutputFormat{OutputType::uint8, OutputLayout::nchw, 47, 61, mean, std}, DctScale::off, limits);
     return made;
 }
 
 }  // namespace
 
 int main(int count, char** arguments) {
-    if (count < 3) return std::fprintf(stderr, "usage: fuzz_decode MUTATIONS FILES...\n"), 2;
+    if (count < 2) return std::fprintf(stderr, "usage: fuzz_decode MUTATIONS [FILES...]\n"), 2;
     std::vector<File> seeds;
+    if (count == 2) seeds = made_jpegs();
     for (int i = 2; i < count; ++i) seeds.push_back(read_file(arguments[i]));
     const auto made = pipelines();
     std::vector<std::unique_ptr<Scratch>> scratches;
