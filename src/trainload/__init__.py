@@ -34,12 +34,14 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test holds 
         RandomVerticalFlip,
         Resize,
     )
+    from trainload.images.ops.protocols import BatchContext, BatchOperation, Operation, PictureOperation
     from trainload.images.packing.arrays import pack_arrays
     from trainload.images.packing.images import pack_images
     from trainload.images.packing.summary import PackSummary
     from trainload.images.reading.arrays import ArrayReader
     from trainload.images.reading.dts import DtsReader
     from trainload.images.reading.folder import FolderReader
+    from trainload.images.reading.image_set import ImageSet
     from trainload.images.reading.open import open_images
     from trainload.images.reading.sample import Sample
     from trainload.memory.plan import MemoryPlan
@@ -78,6 +80,8 @@ _HOMES: dict[str, str] = {
     "ArrayReader": "trainload.images.reading.arrays",
     "ArrayStreams": "trainload.recordings.aligning.streams",
     "AutoAugment": "trainload.images.ops.operations",
+    "BatchContext": "trainload.images.ops.protocols",
+    "BatchOperation": "trainload.images.ops.protocols",
     "BufferPair": "trainload.images.loading.buffers",
     "CenterCrop": "trainload.images.ops.operations",
     "Clip": "trainload.recordings.samples.clip",
@@ -93,15 +97,18 @@ _HOMES: dict[str, str] = {
     "HyperframeReader": "trainload.recordings.reading.hyperframe",
     "HyperframeWriter": "trainload.recordings.writing.writer",
     "ImageLoader": "trainload.images.loading.loader",
+    "ImageSet": "trainload.images.reading.image_set",
     "Interpolate": "trainload.recordings.aligning.match",
     "Interval": "trainload.recordings.aligning.match",
     "MemoryPlan": "trainload.memory.plan",
     "MixUp": "trainload.images.ops.mixing",
     "Nearest": "trainload.recordings.aligning.match",
     "Normalize": "trainload.images.ops.operations",
+    "Operation": "trainload.images.ops.protocols",
     "PackSummary": "trainload.images.packing.summary",
     "Pair": "trainload.recordings.aligning.pairs",
     "Pairs": "trainload.recordings.aligning.pairs",
+    "PictureOperation": "trainload.images.ops.protocols",
     "Previous": "trainload.recordings.aligning.match",
     "RandAugment": "trainload.images.ops.operations",
     "RandomCrop": "trainload.images.ops.operations",
@@ -141,6 +148,8 @@ __all__ = [
     "ArrayReader",
     "ArrayStreams",
     "AutoAugment",
+    "BatchContext",
+    "BatchOperation",
     "BufferPair",
     "CenterCrop",
     "Clip",
@@ -157,15 +166,18 @@ __all__ = [
     "HyperframeReader",
     "HyperframeWriter",
     "ImageLoader",
+    "ImageSet",
     "Interpolate",
     "Interval",
     "MemoryPlan",
     "MixUp",
     "Nearest",
     "Normalize",
+    "Operation",
     "PackSummary",
     "Pair",
     "Pairs",
+    "PictureOperation",
     "Previous",
     "RandAugment",
     "RandomCrop",

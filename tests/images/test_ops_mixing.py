@@ -11,7 +11,8 @@ from scipy.stats import beta as beta_distribution
 from scipy.stats import kstest
 
 import trainload as tl
-from trainload.images.ops.mixing import BatchContext, beta, cut_box
+from trainload.images.ops.mixing import beta, cut_box
+from trainload.images.ops.protocols import BatchContext
 from trainload.running.philox import Draws
 
 LABELS = np.array([2, 0, 1, 3, 3])

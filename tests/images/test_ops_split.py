@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
 
 import trainload as tl
-from trainload.images.ops.mixing import BatchContext
+from trainload.images.ops.protocols import BatchContext
 from trainload.images.ops.split import is_batch_op, run_batch_ops, split_ops
 
 CROP, FLIP, JITTER = tl.RandomResizedCrop(8), tl.RandomHorizontalFlip(), tl.ColorJitter(0.4)
@@ -131,3 +132,37 @@ def test_what_a_callable_raises_passes_through() -> None:
     context = BatchContext(seed=0, epoch=0, ids=np.arange(3), layout="NHWC")
     with pytest.raises(KeyError, match="mine"):
         run_batch_ops(split_ops([fail]).batch, np.ones((1, 1, 1, 3)), np.zeros(1), context)
+
+
+@dataclass(frozen=True)
+class _SquareCrop:
+    """An operation of a user's own, made of what the core knows."""
+
+    side: int
+
+    def spec(self) -> tuple[str, list[float]]:
+        return "center_crop", [self.side, self.side]
+
+
+class _Darken:
+    def apply(self, images: Any, labels: Any, context: BatchContext, operation: int) -> tuple[Any, Any]:
+        return images - operation - context.epoch, labels
+
+
+class _Module:
+    """Like a torch module: it can be called, and `apply` means something else."""
+
+    def __call__(self, images: Any, labels: Any) -> tuple[Any, Any]:
+        return images + 1, labels
+
+    def apply(self, function: Any) -> None:
+        raise AssertionError("a callable is called")
+
+
+def test_an_operation_of_ones_own_runs_as_what_its_spec_says() -> None:
+    split = split_ops([_SquareCrop(6), NORMALIZE, _Darken(), _Module()])
+    assert split.output_size() == (6, 6)
+    assert split.specs("float32") == [("center_crop", 0, [6.0, 6.0])]
+    context = BatchContext(0, 3, np.arange(1), "NHWC")
+    images, _ = run_batch_ops(split.batch, np.full((1, 2, 2, 3), 10), np.zeros(1), context)
+    assert (images == 10 - 2 - 3 + 1).all()

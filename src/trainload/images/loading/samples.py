@@ -16,7 +16,7 @@ from trainload.images.loading.buffers import new_arena
 from trainload.images.loading.fill import Fill
 from trainload.images.loading.layout import plan_reads
 from trainload.images.loading.pictures import LoadedSet, Origin
-from trainload.images.ops.mixing import BatchContext
+from trainload.images.ops.protocols import BatchContext
 from trainload.images.ops.split import run_batch_ops, split_ops
 from trainload.running.slices import BatchJob
 

@@ -11,39 +11,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trainload.errors import UsageError
+from trainload.images.ops.protocols import BatchContext, BatchOperation, Images, Labels
 from trainload.running.philox import Draws
 
-Labels = NDArray[Any]
-Images = NDArray[Any]
-
 
 @dataclass(frozen=True)
-class BatchContext:
-    """What a batch operation may depend on besides the pixels and labels.
-
-    ids: the samples of the batch, in order. layout: "NHWC", "NCHW" or "NHWC4", of the images. first_draw: how often the
-    epoch has had the first sample before.
-    """
-
-    seed: int
-    epoch: int
-    ids: NDArray[np.integer]
-    layout: str
-    first_draw: int = 0
-
-    def draws(self, operation: int) -> Draws:
-        """The random numbers of the operation at this position of the user's list."""
-        return Draws(self.seed, self.epoch, int(self.ids[0]), operation, self.first_draw)
-
-
-@dataclass(frozen=True)
-class MixUp:
+class MixUp(BatchOperation):
     """Pictures and labels blended with one weight per batch, drawn from Beta(alpha, alpha).
 
     num_classes: labels int [n] become float32 [n, num_classes]; None: they are [n, classes] already.
@@ -75,7 +52,7 @@ class MixUp:
 
 
 @dataclass(frozen=True)
-class CutMix:
+class CutMix(BatchOperation):
     """A box of each picture comes from the one before it; labels are blended by the areas.
 
     One box per batch: its area is 1 - Beta(alpha, alpha) of the picture, cut at the edges. num_classes: as in MixUp.

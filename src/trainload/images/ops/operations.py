@@ -14,8 +14,8 @@ from typing import Literal
 from trainload.errors import UsageError
 from trainload.images.ops import arguments as checks
 from trainload.images.ops.arguments import Fill
+from trainload.images.ops.protocols import PictureOperation, Spec
 
-Spec = tuple[str, list[float]]
 Interpolation = Literal["nearest", "bilinear"]
 PaddingMode = Literal["constant", "edge", "reflect", "symmetric"]
 
@@ -25,7 +25,7 @@ _POLICIES = ("imagenet", "cifar10", "svhn")
 
 
 @dataclass(frozen=True)
-class RandomResizedCrop:
+class RandomResizedCrop(PictureOperation):
     """A random box of the picture, resized: area `scale` of the whole, width over height in `ratio`."""
 
     size: int | Sequence[int]
@@ -45,7 +45,7 @@ class RandomResizedCrop:
 
 
 @dataclass(frozen=True)
-class Resize:
+class Resize(PictureOperation):
     """The picture resized to (height, width), or by one number: the shorter side, the longer at most `max_size`."""
 
     size: int | Sequence[int]
@@ -71,7 +71,7 @@ class Resize:
 
 
 @dataclass(frozen=True)
-class CenterCrop:
+class CenterCrop(PictureOperation):
     """The middle of the picture; where the picture is smaller, black around it."""
 
     size: int | Sequence[int]
@@ -84,7 +84,7 @@ class CenterCrop:
 
 
 @dataclass(frozen=True)
-class RandomCrop:
+class RandomCrop(PictureOperation):
     """A box of this size at a random place of the picture, which is padded before.
 
     padding: one number, (left and right, top and bottom) or (left, top, right, bottom).
@@ -116,7 +116,7 @@ def _padding(padding: int | Sequence[int] | None) -> tuple[int, int, int, int]:
 
 
 @dataclass(frozen=True)
-class RandomHorizontalFlip:
+class RandomHorizontalFlip(PictureOperation):
     """Left and right exchanged with probability p."""
 
     p: float = 0.5
@@ -129,7 +129,7 @@ class RandomHorizontalFlip:
 
 
 @dataclass(frozen=True)
-class RandomVerticalFlip:
+class RandomVerticalFlip(PictureOperation):
     """Top and bottom exchanged with probability p."""
 
     p: float = 0.5
@@ -142,7 +142,7 @@ class RandomVerticalFlip:
 
 
 @dataclass(frozen=True)
-class ColorJitter:
+class ColorJitter(PictureOperation):
     """Brightness, contrast, saturation and hue changed by random factors, in a random order.
 
     A number x means factors in [max(0, 1 - x), 1 + x] (hue: [-x, x], x <= 0.5 of the circle); a pair gives the range.
@@ -184,7 +184,7 @@ def _hue_range(value: float | Sequence[float] | None) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class RandomGrayscale:
+class RandomGrayscale(PictureOperation):
     """With probability p the picture loses its colour; it keeps three channels."""
 
     p: float = 0.1
@@ -197,7 +197,7 @@ class RandomGrayscale:
 
 
 @dataclass(frozen=True)
-class GaussianBlur:
+class GaussianBlur(PictureOperation):
     """A Gaussian of random sigma (pixels) cut to `kernel_size` (odd; one number or (width, height)), edges mirrored."""
 
     kernel_size: int | Sequence[int]
@@ -215,7 +215,7 @@ class GaussianBlur:
 
 
 @dataclass(frozen=True)
-class RandomErasing:
+class RandomErasing(PictureOperation):
     """With probability p a random box is filled: with a number, one number per channel, or "random" normal numbers.
 
     After `Normalize` the values are in its units, as in torchvision; elsewhere in 0 .. 255.
@@ -242,7 +242,7 @@ class RandomErasing:
 
 
 @dataclass(frozen=True)
-class RandomRotation:
+class RandomRotation(PictureOperation):
     """Turned counter-clockwise by a random angle in degrees (one number x: [-x, x]), corners filled.
 
     center: (x, y) in pixels from the upper left corner, None for the middle. The size stays: expand must be False.
@@ -272,7 +272,7 @@ class RandomRotation:
 
 
 @dataclass(frozen=True)
-class RandAugment:
+class RandAugment(PictureOperation):
     """`num_ops` random operations out of 14, all at one magnitude (Cubuk et al., arXiv:1909.13719)."""
 
     num_ops: int = 2
@@ -295,7 +295,7 @@ class RandAugment:
 
 
 @dataclass(frozen=True)
-class AutoAugment:
+class AutoAugment(PictureOperation):
     """One of 25 learned pairs of operations, drawn per picture (Cubuk et al., arXiv:1805.09501)."""
 
     policy: Literal["imagenet", "cifar10", "svhn"] = "imagenet"
@@ -312,7 +312,7 @@ class AutoAugment:
 
 
 @dataclass(frozen=True)
-class Normalize:
+class Normalize(PictureOperation):
     """(value / 255 - mean) / std per channel, fused into the last pass; the output is float.
 
     mean, std: one number per channel, in units of the full range (0 .. 1), as in torchvision.
@@ -326,6 +326,11 @@ class Normalize:
             raise UsageError("Normalize takes as many means as deviations: 1 or 3")
         if any(not deviation > 0 for deviation in self.std):
             raise UsageError(f"std is {self.std!r}; every deviation must be above 0")
+
+    def spec(self) -> Spec:
+        """For the last pass: three means, three deviations."""
+        repeats = 3 // len(self.mean)
+        return "normalize", [float(value) for value in [*self.mean] * repeats + [*self.std] * repeats]
 
     @classmethod
     def imagenet(cls) -> Normalize:
@@ -341,20 +346,3 @@ class Normalize:
     def mnist(cls) -> Normalize:
         """Of the 60,000 training pictures of MNIST."""
         return cls((0.1307,), (0.3081,))
-
-
-PictureOp = (
-    RandomResizedCrop
-    | Resize
-    | CenterCrop
-    | RandomCrop
-    | RandomHorizontalFlip
-    | RandomVerticalFlip
-    | ColorJitter
-    | RandomGrayscale
-    | GaussianBlur
-    | RandomErasing
-    | RandomRotation
-    | RandAugment
-    | AutoAugment
-)

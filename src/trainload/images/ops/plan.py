@@ -16,7 +16,7 @@ import numpy as np
 
 from trainload import _core
 from trainload.errors import UsageError
-from trainload.images.ops.operations import PictureOp
+from trainload.images.ops.protocols import PictureOperation
 from trainload.running.philox import Draws
 
 JITTERS = ("Brightness", "Contrast", "Saturation", "Hue")
@@ -113,7 +113,14 @@ class Mirror(NamedTuple):
 
 
 def plan_sample(
-    ops: Sequence[tuple[int, PictureOp]], *, width: int, height: int, seed: int, epoch: int, sample: int, draw: int = 0
+    ops: Sequence[tuple[int, PictureOperation]],
+    *,
+    width: int,
+    height: int,
+    seed: int,
+    epoch: int,
+    sample: int,
+    draw: int = 0,
 ) -> list[Step]:
     """The steps of one sample, in the order of the operations; those that change nothing are left out.
 

@@ -8,36 +8,34 @@ Any Python callable takes (images, labels) of a batch and returns them. From the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, cast
+from typing import Literal, TypeGuard
 
 import numpy as np
 
 from trainload.errors import UsageError
-from trainload.images.ops.mixing import BatchContext, CutMix, Images, Labels, MixUp
-from trainload.images.ops.operations import (
-    CenterCrop,
-    Normalize,
-    PictureOp,
-    RandomCrop,
-    RandomErasing,
-    RandomResizedCrop,
-    Resize,
+from trainload.images.ops.operations import Normalize, RandomErasing
+from trainload.images.ops.protocols import (
+    BatchCallable,
+    BatchContext,
+    BatchOperation,
+    Images,
+    Labels,
+    PictureOperation,
 )
 from trainload.running.philox import OPERATION_LIMIT
 
-BatchOp = MixUp | CutMix | Callable[[Any, Any], tuple[Any, Any]]
 Out = Literal["uint8", "float32", "float16"]
 
-_ERASING = 2
+_GEOMETRY, _ERASING = 0, 2
 
 # The kinds in the order in which their groups must stand; flips may stand anywhere.
 _STAGES = {
-    "random_resized_crop": 0,
-    "resize": 0,
-    "center_crop": 0,
-    "random_crop": 0,
+    "random_resized_crop": _GEOMETRY,
+    "resize": _GEOMETRY,
+    "center_crop": _GEOMETRY,
+    "random_crop": _GEOMETRY,
     "color_jitter": 1,
     "random_grayscale": 1,
     "gaussian_blur": 1,
@@ -56,20 +54,20 @@ class OpSplit:
     core: run per picture, Normalize left out. normalize: None where there is none. batch: run per batch, in order.
     """
 
-    core: tuple[tuple[int, PictureOp], ...]
+    core: tuple[tuple[int, PictureOperation], ...]
     normalize: Normalize | None
     normalize_position: int
-    batch: tuple[tuple[int, BatchOp], ...]
+    batch: tuple[tuple[int, BatchOperation | BatchCallable], ...]
 
     @property
     def mean(self) -> list[float]:
         """Per colour, in units of the full range; zeros without Normalize."""
-        return _three(self.normalize.mean) if self.normalize else [0.0] * 3
+        return self.normalize.spec()[1][:3] if self.normalize else [0.0] * 3
 
     @property
     def std(self) -> list[float]:
         """Per colour, in units of the full range; ones without Normalize."""
-        return _three(self.normalize.std) if self.normalize else [1.0] * 3
+        return self.normalize.spec()[1][3:] if self.normalize else [1.0] * 3
 
     def specs(self, out: Out) -> list[tuple[str, int, list[float]]]:
         """The operations as `_core.Pipeline` takes them: (kind, position, numbers). Raises UsageError.
@@ -87,8 +85,9 @@ class OpSplit:
     def output_size(self) -> tuple[int, int] | None:
         """(height, width) that every picture comes out with; None where that depends on the picture."""
         for _, op in reversed(self.core):
-            if isinstance(op, RandomResizedCrop | CenterCrop | RandomCrop | Resize):
-                height, width = op.spec()[1][:2]
+            kind, numbers = op.spec()
+            if _STAGES.get(kind) == _GEOMETRY:
+                height, width = numbers[:2]
                 return (int(height), int(width)) if width else None
         return None
 
@@ -111,37 +110,42 @@ def split_ops(ops: Sequence[object]) -> OpSplit:
     """Cut and check a list of operations. Raises UsageError for what is none, and for an order the core cannot run."""
     if len(ops) >= OPERATION_LIMIT:
         raise UsageError(f"a list of {len(ops):,} operations is too long")
-    core: list[tuple[int, PictureOp]] = []
-    batch: list[tuple[int, BatchOp]] = []
+    core: list[tuple[int, PictureOperation]] = []
+    batch: list[tuple[int, BatchOperation | BatchCallable]] = []
     normalize, normalize_position = None, len(ops)
     for position, op in enumerate(ops):
-        if isinstance(op, PictureOp | Normalize) and batch:
+        if is_picture_op(op) and batch:
             raise UsageError(f"{op!r} works on single pictures: it must stand before {batch[0][1]!r}")
         if isinstance(op, Normalize):
             if normalize:
                 raise UsageError("ops has more than one Normalize")
             normalize, normalize_position = op, position
-        elif isinstance(op, PictureOp):
+        elif is_picture_op(op):
             core.append((position, op))
         elif is_batch_op(op):
-            batch.append((position, cast(BatchOp, op)))
+            batch.append((position, op))
         else:
             raise UsageError(f"ops[{position}] is {op!r}; give an operation or a callable (images, labels)")
     _check_order(core, normalize_position)
     return OpSplit(tuple(core), normalize, normalize_position, tuple(batch))
 
 
-def is_batch_op(op: object) -> bool:
-    """True for MixUp, CutMix and any callable that is no operation on single pictures."""
-    return isinstance(op, MixUp | CutMix) or (callable(op) and not isinstance(op, PictureOp | Normalize | type))
+def is_picture_op(op: object) -> TypeGuard[PictureOperation]:
+    """True for operations on single pictures; what can be called is a batch's, whatever else it can."""
+    return isinstance(op, PictureOperation) and not callable(op)
+
+
+def is_batch_op(op: object) -> TypeGuard[BatchOperation | BatchCallable]:
+    """True for MixUp, CutMix and their like, and for any callable that is no class."""
+    return not isinstance(op, type) and (callable(op) or isinstance(op, BatchOperation))
 
 
 def run_batch_ops(
-    batch: Sequence[tuple[int, BatchOp]], images: Images, labels: Labels, context: BatchContext
+    batch: Sequence[tuple[int, BatchOperation | BatchCallable]], images: Images, labels: Labels, context: BatchContext
 ) -> tuple[Images, Labels]:
     """Run the batch operations of a split in their order; what a callable raises passes through."""
     for position, op in batch:
-        if isinstance(op, MixUp | CutMix):
+        if not callable(op):
             images, labels = op.apply(images, labels, context, position)
             continue
         result: object = op(images, labels)
@@ -151,7 +155,7 @@ def run_batch_ops(
     return images, labels
 
 
-def _check_order(core: Sequence[tuple[int, PictureOp]], normalize_position: int) -> None:
+def _check_order(core: Sequence[tuple[int, PictureOperation]], normalize_position: int) -> None:
     reached = 0
     for position, op in core:
         stage = _STAGES.get(op.spec()[0], reached)
@@ -160,7 +164,3 @@ def _check_order(core: Sequence[tuple[int, PictureOp]], normalize_position: int)
         if position > normalize_position and _STAGES.get(op.spec()[0], _ERASING) != _ERASING:
             raise UsageError(f"{op!r} must stand before Normalize")
         reached = stage
-
-
-def _three(values: Sequence[float]) -> list[float]:
-    return [float(value) for value in (values if len(values) == 3 else list(values) * 3)]
