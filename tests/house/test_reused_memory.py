@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +13,11 @@ from hypothesis import strategies as st
 
 import trainload as tl
 from trainload.errors import FormatError
+from trainload.memory.aligned import HUGE_BYTES, LEAST_HUGE_BYTES, huge_buffer
+from trainload.memory.pool import MemoryPool
 from trainload.recordings.writing.writer import HyperframeWriter
 from trainload.storage.file import FileSource
-from trainload.storage.reused import HUGE_BYTES, LEAST_BYTES, StepMemory, first_idle, huge_buffer
+from trainload.storage.reused import StepMemory
 
 WINDOW_NS = 100
 CAMERA_BYTES = 700_000
@@ -59,7 +63,7 @@ def test_frames_that_the_caller_keeps_stay_as_they_are(kept: set[int], how: str,
 
 def test_an_iteration_needs_few_buffers_where_nothing_is_kept(drive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[int] = []
-    monkeypatch.setattr("trainload.storage.reused.huge_buffer", lambda size: made.append(size) or huge_buffer(size))  # type: ignore[func-returns-value]
+    monkeypatch.setattr("trainload.memory.pool.huge_buffer", lambda size: made.append(size) or huge_buffer(size))  # type: ignore[func-returns-value]
     reader = tl.HyperframeReader(drive)
     assert sum(len(frame.data) for frame in reader.frames()) == 24 * (2 * CAMERA_BYTES + 96)
     assert 1 <= len(made) <= 3
@@ -68,27 +72,82 @@ def test_an_iteration_needs_few_buffers_where_nothing_is_kept(drive: Path, monke
     assert len(made) > 6
 
 
-def test_a_buffer_is_idle_once_no_view_of_it_is_left() -> None:
-    owners = [huge_buffer(1) for _ in range(2)]
-    assert first_idle(owners) is owners[0]
-    view = owners[0].data[10:20]
-    assert first_idle(owners) is owners[1]
-    array = np.frombuffer(view, np.uint8)[3:]
-    view.release()
-    assert first_idle(owners) is owners[1]
-    second = owners[1].data
-    assert first_idle(owners) is None
+SIZE = 1 << 20
+
+
+def address(data: object) -> int:
+    return np.frombuffer(data, np.uint8).ctypes.data  # type: ignore[call-overload, no-any-return]
+
+
+def keep_tensor(array: np.ndarray) -> object:  # type: ignore[type-arg]
+    torch = pytest.importorskip("torch")
+    return torch.from_numpy(array).view(2, -1)[1].numpy()[5:]
+
+
+@pytest.mark.parametrize(
+    "keep",
+    [
+        lambda array: array,
+        lambda array: array[10:20],
+        lambda array: array[10:][5:].view(np.int8)[::2].reshape(-1, 1),
+        lambda array: array.data[10:20],
+        lambda array: np.frombuffer(array.data[10:20], np.uint8)[3:],
+        lambda array: np.asarray(memoryview(array)[7:]).view(np.matrix),
+        lambda array: [array[:1]] * 2,
+        keep_tensor,
+    ],
+)
+def test_a_block_is_lent_again_once_no_view_of_it_is_left(keep: Callable[[object], object]) -> None:
+    pool = MemoryPool(4 * SIZE)
+    array = pool.take(SIZE)
+    place = array.ctypes.data
+    view = keep(array)
     del array
-    assert first_idle(owners) is owners[0]
-    del second
+    others = [pool.take(SIZE) for _ in range(3)]
+    assert all(other.ctypes.data != place for other in others)
+    del view
+    assert pool.take(SIZE).ctypes.data == place
+
+
+def test_a_lease_outlives_its_pool() -> None:
+    pool = MemoryPool(4 * SIZE)
+    array = pool.take(SIZE)
+    array[:] = 7
+    del pool
+    assert MemoryPool(4 * SIZE).take(SIZE).ctypes.data != array.ctypes.data and (array == 7).all()
+
+
+def test_a_block_that_the_pool_has_let_go_of_does_not_come_back() -> None:
+    pool = MemoryPool(2 * SIZE)
+    first, second, third = (pool.take(SIZE) for _ in range(3))
+    places = {second.ctypes.data, third.ctypes.data}
+    del first, second, third
+    again = [pool.take(SIZE) for _ in range(2)]
+    assert {array.ctypes.data for array in again} == places and pool.size_bytes == 2 * SIZE
+
+
+def test_leases_that_end_on_other_threads_come_back() -> None:
+    pool = MemoryPool(8 * SIZE)
+
+    def work(n: int) -> bool:
+        for k in range(50):
+            array = pool.take(SIZE)
+            array[:: SIZE - 1] = number = (50 * n + k) % 251
+            if not (array[:: SIZE - 1] == number).all():
+                return False
+        return True
+
+    with ThreadPoolExecutor(4) as threads:
+        assert all(threads.map(work, range(4)))
+    assert pool.size_bytes <= 5 * SIZE
 
 
 def test_reads_are_aligned_and_exact_whatever_their_size(tmp_path: Path) -> None:
-    data = np.random.default_rng(0).bytes(3 * LEAST_BYTES)
+    data = np.random.default_rng(0).bytes(3 * LEAST_HUGE_BYTES)
     (tmp_path / "file").write_bytes(data)
     memory = StepMemory(2)
     with FileSource(tmp_path / "file") as source:
-        for stretches in ([(0, 10), (100, 3_000_000)], [(7, 7)], [(1, 3 * LEAST_BYTES)], [(5, 2_500_000)], []):
+        for stretches in ([(0, 10), (100, 3_000_000)], [(7, 7)], [(1, 3 * LEAST_HUGE_BYTES)], [(5, 2_500_000)], []):
             parts = memory.read(source, stretches)
             assert [bytes(part) for part in parts] == [data[start:end] for start, end in stretches]
             assert all(np.frombuffer(part, np.uint8).ctypes.data % 64 == 0 for part in parts if len(part))
@@ -104,6 +163,6 @@ def test_a_stretch_past_the_end_is_a_format_error_and_takes_no_memory(
 
 
 def test_huge_buffers_start_at_a_huge_page() -> None:
-    for size in (1, LEAST_BYTES + 1):
+    for size in (1, LEAST_HUGE_BYTES + 1):
         buffer = huge_buffer(size)
-        assert buffer.ctypes.data % HUGE_BYTES == 0 and len(buffer) % HUGE_BYTES == 0 and len(buffer) >= size
+        assert address(buffer) % HUGE_BYTES == 0 and len(buffer) % HUGE_BYTES == 0 and len(buffer) >= size

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 import trainload as tl
 from drive_data import write_drive
 from trainload.errors import FormatError
-from trainload.memory.aligned import aligned_buffer
+from trainload.memory.aligned import HUGE_BYTES, aligned_buffer
+from trainload.memory.pool import SMALL_BYTES, MemoryPool
 from trainload.recordings.samples.cache import ENTRY_BYTES, FrameCache
 from trainload.recordings.samples.chunks import ChunkMemory, chunk_bounds
 from trainload.recordings.samples.collate import collate
-from trainload.recordings.samples.memory import HUGE_BYTES, SMALL_BYTES, ReusedMemory
 from trainload.storage.file import FileSource
 
 
@@ -65,7 +65,7 @@ def test_chunk_memory_is_used_again_only_when_no_view_of_it_is_left(tmp_path: Pa
 
 def test_a_stretch_past_the_end_takes_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "bytes").write_bytes(bytes(100))
-    monkeypatch.setattr(ReusedMemory, "take", lambda *_: pytest.fail("memory was taken"))
+    monkeypatch.setattr(MemoryPool, "take", lambda *_: pytest.fail("memory was taken"))
     with FileSource(tmp_path / "bytes") as source, pytest.raises(FormatError):
         ChunkMemory(2).read(source, [(0, 64), (64, 1 << 32)])
 
@@ -89,7 +89,7 @@ def test_chunks_hold_no_unpacked_frames(tmp_path: Path) -> None:
 @settings(deadline=None, max_examples=30)
 @given(st.lists(st.tuples(st.integers(0, 6 << 20), st.integers(0, 3)), max_size=30))
 def test_memory_in_use_is_never_given_again_and_idle_memory_stays_below_the_limit(steps: list[tuple[int, int]]) -> None:
-    memory = ReusedMemory(16 << 20)
+    memory = MemoryPool(16 << 20)
     held: dict[int, tuple[np.ndarray, int]] = {}
     for n, (size, place) in enumerate(steps):
         held.pop(place, None)
@@ -102,7 +102,7 @@ def test_memory_in_use_is_never_given_again_and_idle_memory_stays_below_the_limi
 
 @pytest.mark.parametrize("size", [SMALL_BYTES + 200, (1 << 20) + 200, 5 << 20])
 def test_idle_memory_of_about_the_size_is_taken_again(size: int) -> None:
-    memory = ReusedMemory(64 << 20)
+    memory = MemoryPool(64 << 20)
     first = memory.take(size)
     place = first.ctypes.data
     assert len(first) == size and place % (HUGE_BYTES if size > 2 * HUGE_BYTES else 64) == 0
@@ -114,7 +114,7 @@ def test_idle_memory_of_about_the_size_is_taken_again(size: int) -> None:
 def test_a_batch_that_is_kept_stays_as_it_is_while_others_reuse_their_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trainload.recordings.samples.memory.SMALL_BYTES", 1)
+    monkeypatch.setattr("trainload.memory.pool.SMALL_BYTES", 1)
     write_drive(tmp_path / "drive.hfr", seconds=4.0)
     dataset = tl.WindowDataset(tmp_path / "drive.hfr", streams=["lidar/top", "camera", "imu"])
     loader = tl.HyperframeLoader(dataset, batch_size=2, workers=3)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import Annotated
 
 import typer
@@ -13,6 +12,7 @@ from trainload.cli.progress import progress_bar
 from trainload.cli.terminal import Terminal
 from trainload.formats.findings import Report
 from trainload.images.whole import decode_whole
+from trainload.machine.cpus import usable_cpus
 from trainload.verify_any import verify as verify_files
 
 MAX_SHOWN = 50  # findings on a terminal; --json shows all
@@ -30,7 +30,7 @@ def verify(
     """Check headers, CRCs, offsets and labels; say which block, sample, source and bytes are damaged."""
     with progress_bar("verifying") as progress:
         report = verify_files(
-            paths, decode=decode_whole, decode_all=decode, jobs=jobs or os.cpu_count() or 1, progress=progress
+            paths, decode=decode_whole, decode_all=decode, jobs=jobs or usable_cpus(), progress=progress
         )
     if as_json:
         typer.echo(json.dumps(report.to_dict(), indent=1))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import random
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -11,6 +10,8 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from PIL import Image, ImageOps
+
+from trainload.machine.cpus import usable_cpus
 
 CHUNK = 16
 
@@ -20,7 +21,7 @@ class PillowFolder:
 
     def __init__(self, data: Path) -> None:
         self._files = sorted(str(path) for path in data.rglob("*") if path.is_file())
-        self._pool = ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn"))
+        self._pool = ProcessPoolExecutor(usable_cpus(), mp_context=get_context("spawn"))
 
     def epoch(self) -> tuple[int, float]:
         """(pictures, CPU seconds of the workers)."""

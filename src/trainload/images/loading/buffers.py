@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from trainload.memory.aligned import aligned_array
+from trainload.memory.pool import MemoryPool
 from trainload.running.feed import Tenant
-from trainload.storage.reused import first_idle
-
-ALIGNMENT = 64
-
-
-def new_arena(size_bytes: int) -> NDArray[np.uint8]:
-    """`size_bytes` bytes that start at a multiple of 64, not initialised: pages count once they are written."""
-    raw = np.empty(size_bytes + ALIGNMENT, np.uint8)
-    start = -raw.ctypes.data % ALIGNMENT
-    return raw[start : start + size_bytes]
 
 
 class Kept(NamedTuple):
@@ -58,7 +51,7 @@ class BufferPair:
         kept, self._kept = self._kept, None
         if not self._arenas or len(self._arenas[0]) < self.size_bytes:
             self._arenas, kept = (), None  # the old ones go before the new ones come
-            self._arenas = (new_arena(self.size_bytes), new_arena(self.size_bytes))
+            self._arenas = (aligned_array(self.size_bytes), aligned_array(self.size_bytes))
         return self._arenas, kept if kept is not None and kept.work is work else None
 
     def release(self, tenant: Tenant, kept: Kept | None = None) -> None:
@@ -89,14 +82,10 @@ class BatchPool:
         """shape: of one batch of full size. kept: how many arrays the pool itself holds on to."""
         self._shape = tuple(shape)
         self._dtype = np.dtype(dtype)
-        self._kept = kept
-        self._owners: list[NDArray[np.generic]] = []
+        self._size = math.prod(self._shape) * self._dtype.itemsize
+        self._memory = MemoryPool(0)
+        self._memory.allow(kept * self._memory.room_of(self._size))
 
     def take(self, count: int) -> NDArray[np.generic]:
         """A view of `count` pictures of an idle array, or of a new one."""
-        owner = first_idle(self._owners)
-        if owner is not None:
-            return owner[:count]
-        owner = np.empty(self._shape, self._dtype)
-        self._owners = [*self._owners[-(self._kept - 1) :], owner] if self._kept > 1 else [owner]
-        return owner[:count]
+        return self._memory.take(self._size).view(self._dtype).reshape(self._shape)[:count]

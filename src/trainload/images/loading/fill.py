@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainload.errors import FormatError, SampleError
-from trainload.images.loading.buffers import new_arena
 from trainload.images.loading.layout import ReadPlan, plan_reads
 from trainload.images.loading.pictures import PictureSet, Places
+from trainload.memory.aligned import aligned_array
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,4 +144,4 @@ def _reads_into(layout: ReadPlan, plan: ReadPlan, order: Sequence[int]) -> Reads
 def resident_fill(places: Places, ids: NDArray[np.int64]) -> Fill:
     """A fill that keeps all of `ids` for good (FULLY): one arena as large as they need, nothing read yet."""
     layout = plan_reads(places, ids)
-    return Fill(new_arena(layout.size_bytes), layout)
+    return Fill(aligned_array(layout.size_bytes), layout)

@@ -12,12 +12,12 @@ from trainload._core import Scratch
 from trainload.errors import SampleError
 from trainload.images.decode import PictureDecoder
 from trainload.images.limits import BYTES_PER_PIXEL, PictureLimits
-from trainload.images.loading.buffers import new_arena
 from trainload.images.loading.fill import Fill
 from trainload.images.loading.layout import plan_reads
 from trainload.images.loading.pictures import LoadedSet, Origin
 from trainload.images.ops.protocols import BatchContext
 from trainload.images.ops.split import run_batch_ops, split_ops
+from trainload.memory.aligned import aligned_array
 from trainload.running.slices import BatchJob
 
 MOST_REPLACEMENTS_TRIED = 256  # where a whole batch is damaged
@@ -213,7 +213,7 @@ class SampleDecoder:
         job = BatchJob(ids, labels, images, np.zeros(len(ids), np.int32), seed, epoch, 0, ids[:0], draws)
         if self._samples.pictures is not None and fill is None:
             plan = plan_reads(self._samples.pictures.places, ids)
-            fill = Fill(new_arena(plan.size_bytes), plan)
+            fill = Fill(aligned_array(plan.size_bytes), plan)
             reads = fill.all_reads()
             for k in reads.order:
                 fill.read(self._samples.pictures, reads, k, verify=self._verify)

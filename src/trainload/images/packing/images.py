@@ -14,6 +14,7 @@ from trainload.images.packing import arrange
 from trainload.images.packing.set_packer import PackOptions, Progress, SetPacker
 from trainload.images.packing.sources import open_source
 from trainload.images.packing.summary import PackSummary
+from trainload.machine.cpus import usable_cpus
 from trainload.storage.folders import make_folders
 
 
@@ -82,7 +83,7 @@ def pack_images(
             reference,
             min_blocks,
             volumes,
-            jobs or os.cpu_count() or 1,
+            jobs or usable_cpus(),
             seed,
             exif,
             oversize,

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from trainload.errors import FormatError
 from trainload.formats.findings import Finding, Report
 from trainload.formats.progress import Progress
+from trainload.memory.aligned import LEAST_HUGE_BYTES
 from trainload.recordings.format import hyperframe as hfrm
 from trainload.recordings.format import sections
 from trainload.recordings.format.records import Hole, WindowRecord, walk_records
@@ -24,10 +25,10 @@ from trainload.recordings.format.streams import StreamInfo, streams_from_bytes
 from trainload.recordings.format.windows import WindowTable
 from trainload.recordings.reading.tables import find_sections, read_header, read_section
 from trainload.storage.file import FileSource
-from trainload.storage.reused import LEAST_BYTES, StepMemory
+from trainload.storage.reused import StepMemory
 
 MAX_FINDINGS = 1000  # of one kind; the rest is counted in `checked`
-_READ_BYTES = LEAST_BYTES
+_READ_BYTES = LEAST_HUGE_BYTES
 
 
 def verify_hyperframe(path: str | os.PathLike[str], *, progress: Progress | None = None) -> Report:

@@ -10,16 +10,16 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from trainload.memory.aligned import LEAST_HUGE_BYTES
 from trainload.recordings.format.hyperframe import ALIGNMENT, BYTE_OFFSET, BYTE_SIZE, Entry, Index
 from trainload.recordings.reading.frame import PayloadFile
 from trainload.storage.read_plan import join_requests
-from trainload.storage.reused import LEAST_BYTES
 
 Stretches = Sequence[tuple[int, int]]  # (start, end) in a file, ascending and apart
 
 MAX_GAP_BYTES = 64 << 10  # unwanted bytes that one read may carry between two wanted frames
 MAX_RUN_BYTES = 8 << 20  # of a read that joins frames; a window and a single frame may be larger
-STEP_BYTES = LEAST_BYTES - ALIGNMENT  # that an iteration reads at once, into memory that it uses again
+STEP_BYTES = LEAST_HUGE_BYTES - ALIGNMENT  # that an iteration reads at once, into memory that it uses again
 STEPS_KEPT = 6  # buffers of an iteration: of the step that the caller has, and of those ahead of him
 
 

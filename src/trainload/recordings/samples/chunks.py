@@ -12,11 +12,11 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
+from trainload.memory.pool import MemoryPool
 from trainload.recordings.format.hyperframe import ALIGNMENT
 from trainload.recordings.reading.frame_reads import Stretches
 from trainload.recordings.reading.hyperframe import HyperframeReader
 from trainload.recordings.reading.window import Window
-from trainload.recordings.samples.memory import ReusedMemory
 from trainload.storage.source import Source, check_stretches
 
 CHUNK_BYTES = 8 << 20  # of windows per read; one larger window is a chunk of its own
@@ -146,7 +146,7 @@ class ChunkMemory:
     """
 
     def __init__(self, kept: int, chunk_bytes: int = CHUNK_BYTES) -> None:
-        self._memory = ReusedMemory(kept * chunk_bytes)
+        self._memory = MemoryPool(kept * chunk_bytes)
 
     def read(self, source: Source, stretches: Stretches) -> list[memoryview]:
         """The bytes of each stretch at a multiple of 64, all in one buffer: a frame kept is a buffer kept.

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainload.errors import UsageError
+from trainload.memory.pool import MemoryPool
 from trainload.recordings.samples.clip import NO_RESIDUAL, NO_TIME, Clip
-from trainload.recordings.samples.memory import ReusedMemory
 
 Values = NDArray[Any] | list[list[NDArray[Any] | None]]
 VARY = ("pad", "list", "views")
@@ -50,7 +50,7 @@ class ClipBatch:
 
 
 def collate(
-    clips: Sequence[Clip], *, vary: str = "pad", squeeze: bool = False, memory: ReusedMemory | None = None
+    clips: Sequence[Clip], *, vary: str = "pad", squeeze: bool = False, memory: MemoryPool | None = None
 ) -> ClipBatch:
     """One batch of clips. squeeze: drop the axis of frames.
 
@@ -101,7 +101,7 @@ def _table(rows: Sequence[Any], width: int, blank: Any) -> NDArray[Any]:
     return table
 
 
-def _stack(rows: Sequence[list[NDArray[Any] | None]], width: int, vary: str, memory: ReusedMemory | None) -> Values:
+def _stack(rows: Sequence[list[NDArray[Any] | None]], width: int, vary: str, memory: MemoryPool | None) -> Values:
     """The frames of all clips in one array where their shapes allow it."""
     if vary == "views":
         return [list(row) for row in rows]
@@ -137,7 +137,7 @@ def _write(place: NDArray[Any], value: NDArray[Any] | None) -> None:
         place[len(value) :] = np.zeros((), place.dtype)
 
 
-def _empty(shape: tuple[int, ...], dtype: np.dtype[Any], memory: ReusedMemory | None) -> NDArray[Any]:
+def _empty(shape: tuple[int, ...], dtype: np.dtype[Any], memory: MemoryPool | None) -> NDArray[Any]:
     if memory is None or dtype.hasobject:
         return np.empty(shape, dtype)
     return memory.take(math.prod(shape) * dtype.itemsize).view(dtype).reshape(shape)

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from trainload.errors import UsageError
 from trainload.machine.cpus import usable_cpus
 from trainload.memory.plan import MemoryPlan
+from trainload.memory.pool import MemoryPool
 from trainload.recordings.samples.chunks import ChunkKey
 from trainload.recordings.samples.clip import Clip
 from trainload.recordings.samples.collate import ClipBatch, collate
-from trainload.recordings.samples.memory import ReusedMemory
 from trainload.recordings.samples.store import FrameStore
 from trainload.running.iterator import BatchIterator
 from trainload.running.order import LASTS, SHUFFLES, Last, OrderRule, Shuffle, cut_order, epoch_order
@@ -254,7 +254,7 @@ class _ClipDecoder:
         self._vary = vary
         self._batch_op = batch_op
         self._batches = batches
-        self._memory = ReusedMemory(0)
+        self._memory = MemoryPool(0)
 
     def new_scratch(self) -> None:
         return None

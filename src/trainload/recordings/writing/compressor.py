@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from trainload.codecs.codec import Codec
+from trainload.machine.cpus import usable_cpus
 from trainload.machine.threads import no_threads
 from trainload.recordings.format.payload import encode_payload
 from trainload.recordings.writing.part import StoredFrame
@@ -42,7 +42,7 @@ class Compressor:
     """A pool of `threads` (None: one for each core, at most 4) that starts with the first frame that has a codec."""
 
     def __init__(self, threads: int | None = None, limit_bytes: int = IN_FLIGHT_BYTES) -> None:
-        self._threads = threads or min(4, os.cpu_count() or 1)
+        self._threads = threads or min(4, usable_cpus())
         self._limit_bytes = limit_bytes
         self._pool: ThreadPoolExecutor | None = None
         self._windows: deque[EncodedWindow] = deque()
