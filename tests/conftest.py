@@ -1,12 +1,16 @@
-"""Fixtures that several test files use."""
+"""What every test finds: Ctrl-C as a program in the foreground has it, and the shared folder where it is at hand."""
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background; what tests start would inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,6 @@ import errno
 import fcntl
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 import trainload as tl
+from child_processes import running
 from picture_folders import encoded
 from trainload.cli.pack import pack_app
 from trainload.images.extract import extract
@@ -79,14 +79,9 @@ def names(folder: Path) -> list[str]:
 @contextlib.contextmanager
 def another_process(path: Path) -> Iterator[subprocess.Popen[str]]:
     """A process that writes `path` until it is told to commit, or the block ends."""
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
+    with running(HOLD, path, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None and process.stdout.readline() == "ready\n"
-        try:
-            yield process
-        finally:
-            process.kill()
+        yield process
 
 
 def test_what_another_process_writes_is_refused_and_stays_as_it_is(pictures: Path, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 import trainload as tl
+from child_processes import running
 from loading_data import jpegs, write_dts
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="no /proc to see memory in")
@@ -212,7 +213,7 @@ def test_a_loader_works_in_a_child_process(path, method):
     loader.load_state_dict(state)
     context = multiprocessing.get_context(method)
     queue = context.Queue()
-    child = context.Process(target=_rest_in_child, args=(loader, queue))
+    child = context.Process(target=_rest_in_child, args=(loader, queue), daemon=True)
     child.start()
     found = queue.get(timeout=60)
     child.join(60)
@@ -239,7 +240,7 @@ def test_an_iterator_goes_on_in_a_forked_child(path):
 
 
 INTERRUPTED = """
-import signal, sys, time
+import sys, time
 import trainload as tl
 
 def slow(images, labels):
@@ -247,7 +248,6 @@ def slow(images, labels):
     return images, labels
 
 loader = tl.ImageLoader(sys.argv[1], batch_size=2, ops=[tl.RandomResizedCrop(16), slow], mode="partial")
-signal.signal(signal.SIGINT, signal.default_int_handler)  # also where tests run in the background, which ignore it
 print("ready", flush=True)
 for epoch in range(10**6):
     for _ in loader:
@@ -258,17 +258,15 @@ for epoch in range(10**6):
 @pytest.mark.parametrize("batch, consumer", [(0.0, 0.3), (0.3, 0.0)])
 def test_an_interrupt_ends_the_program_within_two_seconds(path, batch, consumer):
     program = INTERRUPTED.format(batch=batch, consumer=consumer)
-    child = subprocess.Popen(
-        [sys.executable, "-c", program, str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    assert child.stdout is not None
-    assert child.stdout.readline() == "ready\n"
-    time.sleep(0.5)
-    started = time.monotonic()
-    child.send_signal(signal.SIGINT)
-    _, errors = child.communicate(timeout=20)
-    assert "KeyboardInterrupt" in errors
-    assert time.monotonic() - started < 2.0
+    with running(program, path, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+        time.sleep(0.5)
+        started = time.monotonic()
+        child.send_signal(signal.SIGINT)
+        _, errors = child.communicate(timeout=20)
+        assert "KeyboardInterrupt" in errors
+        assert time.monotonic() - started < 2.0
 
 
 def test_a_program_that_leaves_an_iterator_running_ends_cleanly(path):

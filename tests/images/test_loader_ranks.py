@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import trainload as tl
+from child_processes import running
 from drive_data import write_drive
 from loading_data import jpegs, write_dts
 
@@ -169,12 +170,9 @@ def test_loaders_made_before_the_group_share_the_epoch(paths):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
-    command = [sys.executable, "-c", LATE]
-    ranks = [
-        subprocess.Popen([*command, str(r), port, *map(str, paths)], stdout=subprocess.PIPE, text=True)
-        for r in range(2)
-    ]
-    found = [json.loads(process.communicate(timeout=120)[0].splitlines()[-1]) for process in ranks]
+    pipes = {"stdout": subprocess.PIPE}
+    with running(LATE, 0, port, *paths, **pipes) as one, running(LATE, 1, port, *paths, **pipes) as two:
+        found = [json.loads(process.communicate(timeout=120)[0].splitlines()[-1]) for process in (one, two)]
     dataset = tl.WindowDataset([paths[1]], streams=["odometry"])
     orders = (
         tl.ImageLoader(paths[0], batch_size=3, ops=[tl.Resize((8, 8))]).epoch_ids(0).tolist(),

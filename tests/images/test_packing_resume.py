@@ -18,6 +18,7 @@ import pytest
 from PIL import Image
 
 import trainload as tl
+from child_processes import running
 from picture_folders import encoded
 from trainload.images.format import dts
 from trainload.images.packing import blocks
@@ -76,24 +77,23 @@ def test_any_number_of_jobs_gives_the_same_bytes(level: int, source: Path, tmp_p
 def test_a_pack_that_is_killed_at_any_moment_goes_on_to_the_same_bytes(
     level: int, volumes: int, source: Path, tmp_path: Path
 ) -> None:
-    arguments = [sys.executable, "-c", SMALL_BLOCKS, str(source)]
+    arguments = [SMALL_BLOCKS, str(source)]
     switches = [str(level), "2", str(volumes)]
-    subprocess.run([*arguments, str(tmp_path / "whole" / "set.dts"), *switches], check=True)
+    python = [sys.executable, "-c", *arguments]
+    subprocess.run([*python, str(tmp_path / "whole" / "set.dts"), *switches], check=True)
     expected = files_of(tmp_path / "whole")
     out = tmp_path / "killed" / "set.dts"
     journal = Path(f"{out}.journal")
     chance = random.Random(level + volumes)
     for lines in (1, 3):
-        process = subprocess.Popen([*arguments, str(out), *switches])
-        while process.poll() is None and not (journal.exists() and journal.read_bytes().count(b"\n") > lines):
-            time.sleep(0.002)
-        time.sleep(chance.random() * 0.02)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        with running(*arguments, out, *switches) as process:
+            while process.poll() is None and not (journal.exists() and journal.read_bytes().count(b"\n") > lines):
+                time.sleep(0.002)
+            time.sleep(chance.random() * 0.02)
         if not journal.exists():
             break
         assert not out.exists()
-    subprocess.run([*arguments, str(out), *switches], check=True)
+    subprocess.run([*python, str(out), *switches], check=True)
     found = files_of(tmp_path / "killed")
     assert set(found) == set(expected)
     assert all(found[name] == expected[name] for name in expected if name.endswith(".dts"))
@@ -102,13 +102,13 @@ def test_a_pack_that_is_killed_at_any_moment_goes_on_to_the_same_bytes(
 @pytest.mark.parametrize("level", [0, 3])
 def test_ctrl_c_ends_a_parallel_pack_at_once_wherever_it_is(level: int, source: Path, tmp_path: Path) -> None:
     out = tmp_path / "set.dts"
-    command = [sys.executable, "-c", SMALL_BLOCKS, str(source), str(out), str(level), "2", "1"]
-    subprocess.run(command, check=True)
+    arguments = [SMALL_BLOCKS, source, out, level, 2, 1]
+    subprocess.run([sys.executable, "-c", *map(str, arguments)], check=True)
     expected = out.read_bytes()
     clear(tmp_path)
     chance = random.Random(level)
     for _ in range(4):
-        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        with running(*arguments, stderr=subprocess.PIPE) as process:
             while process.poll() is None and not Path(f"{out}.tmp").exists():
                 time.sleep(0.002)
             time.sleep(chance.random() * 0.2)
@@ -125,10 +125,9 @@ def clear(folder: Path) -> None:
 
 def test_a_killed_packer_leaves_no_process_behind(source: Path, tmp_path: Path) -> None:
     code = f"import time\nfrom trainload.images.packing.workers import Workers\n{HOLD_WORKERS}"
-    with subprocess.Popen([sys.executable, "-c", code, str(source)], stdout=subprocess.PIPE, text=True) as process:
+    with running(code, source, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         pids = [int(pid) for pid in process.stdout.readline().split()]
-        process.kill()
     deadline = time.monotonic() + 10
     while any(map(_runs, pids)) and time.monotonic() < deadline:
         time.sleep(0.02)

@@ -137,7 +137,7 @@ def test_processes_that_count_at_once_miss_nothing(path):
     def ask() -> None:
         queue.put(np.concatenate([asks.take(np.array([1, 1, 5]))[1][:2] for _ in range(300)]).tolist())
 
-    processes = [context.Process(target=ask) for _ in range(tasks)]
+    processes = [context.Process(target=ask, daemon=True) for _ in range(tasks)]
     for process in processes:
         process.start()
     draws = [draw for _ in processes for draw in queue.get()]

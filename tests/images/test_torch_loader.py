@@ -6,7 +6,6 @@ import contextlib
 import json
 import pickle
 import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 
 import trainload as tl
+from child_processes import running
 from loading_data import jpegs, write_dts
 
 torch = pytest.importorskip("torch")
@@ -142,17 +142,13 @@ def free_port() -> int:
 
 
 def test_two_ddp_processes_share_the_epoch(path):
-    command = [sys.executable, "-c", RANK]
-    port = str(free_port())
-    ranks = [
-        subprocess.Popen([*command, str(r), port, str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        for r in range(2)
-    ]
+    port, pipes = free_port(), {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     found = []
-    for process in ranks:
-        out, errors = process.communicate(timeout=120)
-        assert process.returncode == 0, errors
-        found.append(json.loads(out.splitlines()[-1]))
+    with running(RANK, 0, port, path, **pipes) as one, running(RANK, 1, port, path, **pipes) as two:
+        for process in (one, two):
+            out, errors = process.communicate(timeout=120)
+            assert process.returncode == 0, errors
+            found.append(json.loads(out.splitlines()[-1]))
     (first, weights, count, threads), (second, other_weights, other_count, other_threads) = found
     assert threads == other_threads == []
     assert weights == other_weights

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import random
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -13,6 +10,7 @@ import numpy as np
 import pytest
 
 import trainload as tl
+from child_processes import running
 from trainload.errors import UsageError
 from trainload.recordings.aligning.recording import RecordingTimes
 from trainload.recordings.importers.columns import Column, ColumnSource
@@ -139,13 +137,11 @@ def test_a_killed_import_is_resumed(tmp_path):
         "from trainload.recordings.importers.run import import_source\n"
         "import_source(McapSource(sys.argv[1]), sys.argv[2], progress=lambda *_: time.sleep(0.05))\n"
     )
-    child = subprocess.Popen([sys.executable, "-c", script, str(source), str(out)])
     tmp = Path(f"{out}.tmp")
     deadline = time.monotonic() + 30
-    while not (tmp.exists() and tmp.stat().st_size > 100_000) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    child.send_signal(signal.SIGKILL)
-    child.wait()
+    with running(script, source, out):  # killed where the block ends
+        while not (tmp.exists() and tmp.stat().st_size > 100_000) and time.monotonic() < deadline:
+            time.sleep(0.01)
     import_source(McapSource(source), out, resume=True)
     import_source(McapSource(source), tmp_path / "whole.hfr")
     assert frames_of(out) == frames_of(tmp_path / "whole.hfr")
