@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+import _core_testing
 from machine import machine
 from trainload import _core
 
@@ -70,7 +71,7 @@ def steps(dct_scale: str, store: _core.EntryPointStore | None) -> dict[str, Step
 
     def decode(scratch: Any, corpus: Corpus, first: int, epoch: int, buffers: Any) -> None:
         part = corpus.slice(first)
-        pixels.run_decode_only(scratch, *part, 0, epoch, np.zeros(len(part[3]), np.int32), store)
+        _core_testing.run_decode_only(pixels, scratch, *part, 0, epoch, np.zeros(len(part[3]), np.int32), store)
 
     def whole(pipeline: Any, name: str) -> Step:
         def run(scratch: Any, corpus: Corpus, first: int, epoch: int, buffers: Any) -> None:
@@ -140,7 +141,7 @@ def main() -> None:
                 rows.append({**row, "step": step_name, **result})
                 print(*rows[-1].values(), sep="\t", flush=True)
     if options.json:
-        about = {"machine": machine(), "kernels": _core.kernel_names()[-1], "threads": options.threads}
+        about = {"machine": machine(), "kernels": _core_testing.kernel_names()[-1], "threads": options.threads}
         options.json.write_text(json.dumps({**about, "rows": rows}, indent=1))
 
 

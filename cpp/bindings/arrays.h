@@ -6,9 +6,7 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
-#include "core/kernels.h"
 #include "core/pixels.h"
 
 namespace trainload::bindings {
@@ -28,11 +26,17 @@ inline NewRgbArray to_array(Pixels&& pixels) {
     return NewRgbArray(owned->bytes.data(), {height, width, 3}, owner);
 }
 
-// The loops of that name ("": the fastest), or a ValueError.
-inline const Kernels& checked_kernels(const std::string& name) {
-    const Kernels* const kernels = kernels_called(name);
-    if (kernels == nullptr) throw nb::value_error(("no kernels are called '" + name + "' here").c_str());
-    return *kernels;
+// A part of a picture as an array, or a ValueError that says why not.
+inline NewRgbArray decoded(const ByteArray& data, const DecodeRequest& request) {
+    Pixels pixels;
+    std::string message;
+    Verdict verdict;
+    {
+        const nb::gil_scoped_release unlocked;
+        verdict = decode_pixels({data.data(), data.size()}, request, pixels, message);
+    }
+    if (verdict != Verdict::good) throw nb::value_error(message.c_str());
+    return to_array(std::move(pixels));
 }
 
 }  // namespace trainload::bindings

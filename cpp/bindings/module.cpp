@@ -3,10 +3,9 @@
 
 namespace nb = nanobind;
 
-void bind_philox(nb::module_& module);
 void bind_decode(nb::module_& module);
 void bind_pipeline(nb::module_& module);
-void bind_pixel_ops(nb::module_& module);
+void bind_policies(nb::module_& module);
 void bind_shared_counts(nb::module_& module);
 void bind_shuffle(nb::module_& module);
 
@@ -16,9 +15,8 @@ NB_MODULE(_core, module) {
     nb::set_leak_warnings(false);
 #endif
     bind_decode(module);
-    bind_philox(module);
     bind_pipeline(module);
-    bind_pixel_ops(module);
+    bind_policies(module);
     bind_shared_counts(module);
     bind_shuffle(module);
 }

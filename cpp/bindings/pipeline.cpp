@@ -11,7 +11,7 @@
 #include <optional>
 #include <stdexcept>
 
-#include "bindings/arrays.h"
+#include "bindings/slices.h"
 
 namespace nb = nanobind;
 using namespace trainload;
@@ -20,9 +20,6 @@ using namespace trainload::bindings;
 namespace {
 
 using OpTuple = std::tuple<std::string, std::uint32_t, std::vector<double>>;
-using Indices = nb::ndarray<const std::uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using DrawNumbers = std::optional<nb::ndarray<const std::uint32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>>;
-using Codes = nb::ndarray<std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Pictures = nb::ndarray<const std::uint8_t, nb::shape<-1, -1, -1, 3>, nb::c_contig, nb::device::cpu>;
 using Batch = nb::ndarray<nb::c_contig, nb::device::cpu>;
 
@@ -70,27 +67,6 @@ void check_batch(const Batch& out, const OutputFormat& format, std::size_t pictu
         throw nb::value_error("out does not have the size of the pictures");
 }
 
-std::span<const std::uint32_t> to_span(const DrawNumbers& draws, std::size_t pictures) {
-    if (!draws) return {};
-    if (draws->size() != pictures) throw nb::value_error("draws have one entry per picture");
-    return {draws->data(), pictures};
-}
-
-Slice to_slice(const ByteArray& arena, const Indices& offsets, const Indices& sizes, const Indices& ids, std::byte* out,
-               const Codes& codes, EntryPointStore* entry_points, const DrawNumbers& draws) {
-    const std::size_t count = ids.size();
-    if (offsets.size() != count || sizes.size() != count || codes.size() != count)
-        throw nb::value_error("offsets, sizes, ids and codes have one entry per picture");
-    return {{arena.data(), arena.size()},
-            {offsets.data(), count},
-            {sizes.data(), count},
-            {ids.data(), count},
-            out,
-            {codes.data(), count},
-            entry_points,
-            to_span(draws, count)};
-}
-
 void run(const Pipeline& pipeline, Scratch& scratch, const ByteArray& arena, const Indices& offsets,
          const Indices& sizes, const Indices& ids, std::uint64_t seed, std::uint32_t epoch, const Batch& out,
          const Codes& codes, EntryPointStore* entry_points, const DrawNumbers& draws) {
@@ -99,14 +75,6 @@ void run(const Pipeline& pipeline, Scratch& scratch, const ByteArray& arena, con
     check_batch(out, pipeline.format(), ids.size());
     const nb::gil_scoped_release unlocked;
     pipeline.run(scratch, slice, seed, epoch);
-}
-
-void run_decode_only(const Pipeline& pipeline, Scratch& scratch, const ByteArray& arena, const Indices& offsets,
-                     const Indices& sizes, const Indices& ids, std::uint64_t seed, std::uint32_t epoch,
-                     const Codes& codes, EntryPointStore* entry_points, const DrawNumbers& draws) {
-    const Slice slice = to_slice(arena, offsets, sizes, ids, nullptr, codes, entry_points, draws);
-    const nb::gil_scoped_release unlocked;
-    pipeline.run_decode_only(scratch, slice, seed, epoch);
 }
 
 void run_pixels(const Pipeline& pipeline, Scratch& scratch, const Pictures& pixels, const Indices& rows,
@@ -136,9 +104,7 @@ void run_pixels(const Pipeline& pipeline, Scratch& scratch, const Pictures& pixe
 void bind_pipeline(nb::module_& module) {
     nb::exception<GeometryError>(module, "GeometryError", PyExc_ValueError);
     nb::class_<Scratch>(module, "Scratch", "What one thread keeps from picture to picture.")
-        .def(
-            "__init__", [](Scratch* self, const std::string& kernels) { new (self) Scratch(checked_kernels(kernels)); },
-            nb::arg("kernels") = "")
+        .def(nb::init<>())
         .def_prop_ro(
             "messages", [](const Scratch& scratch) { return scratch.messages; },
             "Why pictures of the last slice were not good: (position, reason).")
@@ -147,8 +113,7 @@ void bind_pipeline(nb::module_& module) {
             "What pictures of the last slice take that were too large: (position, bytes).");
     nb::class_<EntryPointStore>(module, "EntryPointStore",
                                 "Where decoding may begin inside of the pictures of one set; shared by all threads.")
-        .def(nb::init<std::size_t>(), nb::arg("budget_bytes"))
-        .def_prop_ro("size_bytes", &EntryPointStore::size_bytes, "Of all that is kept; never more than the budget.");
+        .def(nb::init<std::size_t>(), nb::arg("budget_bytes"));
     nb::class_<Pipeline>(module, "Pipeline", "Operations and an output format; shared by all threads.")
         .def(
             "__init__",
@@ -168,10 +133,6 @@ void bind_pipeline(nb::module_& module) {
              "codes[i] becomes: 0 good, 1 needs another decoder, 2 corrupt, 3 takes more memory than `most_bytes`. "
              "entry_points: known and kept by id; they save time and change no result. draws: how often the epoch has "
              "had each sample before; left out: never.")
-        .def("run_decode_only", &run_decode_only, nb::arg("scratch"), nb::arg("arena"), nb::arg("offsets"),
-             nb::arg("sizes"), nb::arg("ids"), nb::arg("seed"), nb::arg("epoch"), nb::arg("codes").noconvert(),
-             nb::arg("entry_points").none() = nb::none(), nb::arg("draws").none() = nb::none(),
-             "The region decode of the same crops, into nothing: what `run` is measured against.")
         .def("run_pixels", &run_pixels, nb::arg("scratch"), nb::arg("pixels"), nb::arg("rows"), nb::arg("ids"),
              nb::arg("seed"), nb::arg("epoch"), nb::arg("out").noconvert(), nb::arg("draws").none() = nb::none(),
              "The same for pictures that are already decoded: pixels[rows[i]] becomes out[i].");

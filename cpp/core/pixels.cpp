@@ -6,7 +6,6 @@
 
 #include "core/claims.h"
 #include "core/jpeg_splice.h"
-#include "core/stage.h"
 
 namespace trainload {
 namespace {
@@ -37,19 +36,6 @@ class RegionSink final : public RowSink {
     Pixels& pixels_;
 };
 
-// Keeps the rows of a window.
-class PixelsSink final : public WindowSink {
-  public:
-    explicit PixelsSink(Pixels& pixels) : pixels_(pixels) {}
-    std::uint8_t* room(int y) override {
-        return pixels_.bytes.data() + static_cast<std::size_t>(y) * pixels_.size.width * 3;
-    }
-    void row(int, const std::uint8_t*) override {}
-
-  private:
-    Pixels& pixels_;
-};
-
 }  // namespace
 
 Verdict decode_pixels(Bytes jpeg, const DecodeRequest& request, Pixels& pixels, std::string& message) {
@@ -68,18 +54,6 @@ Verdict decode_pixels(Bytes jpeg, const DecodeRequest& request, Pixels& pixels, 
                                             : decoder.decode(jpeg, header, region, denominator, sink);
     if (verdict != Verdict::good) message = decoder.message();
     return verdict;
-}
-
-Pixels resample_pixels(const Kernels& kernels, PictureView source, Box box, Size size) {
-    const Box all{0, 0, source.width, source.height}, window{0, 0, size.width, size.height};
-    check_inside(box, {source.width, source.height});
-    const Stage stage{{source.width, source.height}, all, box, size, window, Padding::constant, {}};
-    Pixels pixels = new_pixels(size);
-    PixelsSink sink(pixels);
-    StageRunner runner(kernels);
-    runner.rows_of(source, runner.begin(stage, 1, false, false));
-    runner.finish(sink);
-    return pixels;
 }
 
 }  // namespace trainload

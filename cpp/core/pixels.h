@@ -1,5 +1,5 @@
-// Whole calls that own their result: a part of a JPEG, or a picture at another size, as RGB. For tools and tests; a
-// pipeline streams the same rows without keeping them.
+// A JPEG or a part of it as RGB in memory of its own. For tools and tests; a pipeline streams the same rows without
+// keeping them.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,6 @@
 #include "core/bytes.h"
 #include "core/geometry.h"
 #include "core/jpeg_region.h"
-#include "core/kernels.h"
-#include "core/picture.h"
 
 namespace trainload {
 
@@ -28,8 +26,5 @@ struct DecodeRequest {
 
 // message: why the verdict is not good. Throws std::invalid_argument for a region outside of the picture.
 Verdict decode_pixels(Bytes jpeg, const DecodeRequest& request, Pixels& pixels, std::string& message);
-
-// The box of a picture at another size. Throws std::invalid_argument for a box outside of the picture.
-Pixels resample_pixels(const Kernels& kernels, PictureView source, Box box, Size size);
 
 }  // namespace trainload

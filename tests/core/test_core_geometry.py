@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core_testing import core_testing
 from pillow_oracle import Pixels, cut, noise_picture
 from trainload import UsageError, _core
 from trainload.images.ops import operations as ops
@@ -38,7 +39,7 @@ def one_after_the_other(steps: Sequence[Step], pixels: Pixels) -> Pixels:
     for step in steps:
         if isinstance(step, Scale):
             box = (step.left, step.top, step.width, step.height)
-            pixels = _core.resample(np.ascontiguousarray(pixels), box, step.to_width, step.to_height)
+            pixels = core_testing.resample(np.ascontiguousarray(pixels), box, step.to_width, step.to_height)
         elif isinstance(step, Flip):
             pixels = pixels[:, ::-1] if step.is_horizontal else pixels[::-1]
         else:

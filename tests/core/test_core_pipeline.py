@@ -12,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
+from core_testing import KERNEL_NAMES, core_testing
 from jpeg_writer import make_jpeg
 from trainload import _core
 from trainload.errors import UsageError
@@ -137,7 +138,7 @@ def test_erased_boxes_move_with_the_flips_that_follow() -> None:
             assert np.array_equal(image, by_plan(chosen, encoded, sample, epoch=epoch))
 
 
-@pytest.mark.parametrize("kernels", _core.kernel_names())
+@pytest.mark.parametrize("kernels", KERNEL_NAMES)
 @pytest.mark.parametrize("layout", ["NHWC", "NCHW", "NHWC4"])
 @pytest.mark.parametrize("out", ["uint8", "float32", "float16"])
 def test_every_output_is_the_same_numbers_with_every_instruction_set(out: str, layout: str, kernels: str) -> None:
@@ -145,7 +146,7 @@ def test_every_output_is_the_same_numbers_with_every_instruction_set(out: str, l
     norm = ops.Normalize.imagenet()
     decoder = PictureDecoder(crops if out == "uint8" else [*crops, norm], out=out, layout=layout)
     part = Slice(PICTURES)
-    images, _, _ = part.run(decoder, _core.Scratch(kernels))
+    images, _, _ = part.run(decoder, core_testing.new_scratch(kernels))
     pixels, _, _ = part.run(PictureDecoder(crops))
     if out != "uint8":
         scale = (1 / (255 * np.array(norm.std))).astype(np.float32)
@@ -280,7 +281,7 @@ def test_the_core_skips_every_picture_whose_code_is_not_good_and_learns_nothing_
     where = (part.arena, part.offsets, part.sizes, part.ids)
     images, codes = np.full((4, 8, 8, 3), 7, np.uint8), np.array([-1, 1, 2, 3], np.int32)
     pipeline.run(scratch, *where, 0, 0, images, codes, store)
-    pipeline.run_decode_only(scratch, *where, 0, 0, codes, store)
+    core_testing.run_decode_only(pipeline, scratch, *where, 0, 0, codes, store)
     assert codes.tolist() == [-1, 1, 2, 3]
     assert (images == 7).all()
-    assert (scratch.messages, scratch.needs, store.size_bytes) == ([], [], 0)
+    assert (scratch.messages, scratch.needs, core_testing.size_bytes(store)) == ([], [], 0)

@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
+from core_testing import core_testing
 from jpeg_writer import SAMPLINGS, make_jpeg
 from trainload import _core
 
@@ -52,7 +53,7 @@ def assert_regions_equal(data: NDArray[np.uint8], whole: NDArray[np.uint8], want
     for x, y, w, h in wanted:
         cropped = whole[y : y + h, x : x + w]
         for splices in (True, False):
-            region = _core.decode_region(data, x, y, w, h, splices=splices)
+            region = core_testing.decode_region(data, x, y, w, h, splices=splices)
             assert np.array_equal(region, cropped), (x, y, w, h, splices)
 
 
@@ -77,10 +78,10 @@ def test_a_region_may_start_and_end_at_every_offset_modulo_16(sampling: str, mar
 def test_a_region_of_a_scaled_picture_equals_the_crop_of_the_scaled_picture(sampling: str, denominator: int) -> None:
     data, _ = made(sampling, "a row")
     width, height = -(-WIDTH // denominator), -(-HEIGHT // denominator)
-    whole = _core.decode_region(data, 0, 0, width, height, denominator, False)
+    whole = core_testing.decode_region(data, 0, 0, width, height, denominator, False)
     for x, y, w, h in boxes(width, height, 60):
         for splices in (True, False):
-            region = _core.decode_region(data, x, y, w, h, denominator, splices)
+            region = core_testing.decode_region(data, x, y, w, h, denominator, splices)
             assert np.array_equal(region, whole[y : y + h, x : x + w]), (x, y, w, h, splices)
 
 
@@ -89,7 +90,7 @@ def test_only_the_segments_that_a_region_needs_have_to_be_sound() -> None:
     whole = by_pillow(bytes(encoded))
     last = encoded.rindex(b"\xff\xd0")
     encoded[last + 4 : last + 6] = b"\x00\x00"
-    region = _core.decode_region(as_array(bytes(encoded)), 0, 0, 40, 20)
+    region = core_testing.decode_region(as_array(bytes(encoded)), 0, 0, 40, 20)
     assert np.array_equal(region, whole[:20, :40])
 
 
@@ -158,4 +159,4 @@ def test_real_pictures_with_restart_markers_are_exact(shared: Path, options: dic
 @pytest.mark.parametrize("box", [(-1, 0, 4, 4), (0, 0, 0, 4), (WIDTH - 3, 0, 4, 4), (0, 2**31 - 1, 1, 1)])
 def test_a_region_outside_of_the_picture_is_refused(box: tuple[int, int, int, int]) -> None:
     with pytest.raises(ValueError, match="region"):
-        _core.decode_region(made("gray", "none")[0], *box)
+        core_testing.decode_region(made("gray", "none")[0], *box)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from PIL import Image
 
-from trainload import _core
+from core_testing import KERNEL_NAMES, core_testing
 
 
 def picture(width: int, height: int, seed: int = 0) -> NDArray[np.uint8]:
@@ -52,27 +52,27 @@ def test_every_size_and_box_equals_pillow_with_every_instruction_set(
     pixels = picture(width, height, width * 91 + height)
     expected = columns_first(pixels, box, out_width, out_height)
     assert np.abs(expected.astype(int) - by_pillow(pixels, box, out_width, out_height)).max() <= 1
-    for kernels in _core.kernel_names():
-        assert np.array_equal(_core.resample(pixels, box, out_width, out_height, kernels), expected), kernels
+    for kernels in KERNEL_NAMES:
+        assert np.array_equal(core_testing.resample(pixels, box, out_width, out_height, kernels), expected), kernels
 
 
-@pytest.mark.parametrize("kernels", _core.kernel_names())
+@pytest.mark.parametrize("kernels", KERNEL_NAMES)
 @pytest.mark.parametrize("size", [(2000, 40), (40, 2000), (1000, 700)])
 def test_strong_shrinking_equals_pillow(size: tuple[int, int], kernels: str) -> None:
     pixels = picture(*size)
     expected = columns_first(pixels, (0, 0, *size), 7, 5)
-    assert np.array_equal(_core.resample(pixels, (0, 0, *size), 7, 5, kernels), expected)
+    assert np.array_equal(core_testing.resample(pixels, (0, 0, *size), 7, 5, kernels), expected)
 
 
-@pytest.mark.parametrize("kernels", _core.kernel_names())
+@pytest.mark.parametrize("kernels", KERNEL_NAMES)
 def test_white_stays_white_and_black_black(kernels: str) -> None:
     for value in (0, 255):
         pixels = np.full((61, 83, 3), value, np.uint8)
-        assert (_core.resample(pixels, (1, 2, 77, 55), 64, 64, kernels) == value).all()
+        assert (core_testing.resample(pixels, (1, 2, 77, 55), 64, 64, kernels) == value).all()
 
 
 def test_unknown_kernels_and_boxes_outside_are_refused() -> None:
     with pytest.raises(ValueError, match="kernels"):
-        _core.resample(picture(4, 4), (0, 0, 4, 4), 2, 2, "mmx")
+        core_testing.resample(picture(4, 4), (0, 0, 4, 4), 2, 2, "mmx")
     with pytest.raises(ValueError, match="region"):
-        _core.resample(picture(4, 4), (1, 0, 4, 4), 2, 2)
+        core_testing.resample(picture(4, 4), (1, 0, 4, 4), 2, 2)

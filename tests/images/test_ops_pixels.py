@@ -10,8 +10,8 @@ from hypothesis.extra import numpy as arrays
 from numpy.typing import NDArray
 from PIL import Image
 
+from core_testing import core_testing
 from pillow_oracle import FILTERS, JITTERS, PICTURE_NAMES, PICTURES, Pixels, augment, turn_hue
-from trainload import _core
 from trainload.images.ops import operations as ops
 from trainload.images.ops.plan import plan_sample
 
@@ -45,7 +45,7 @@ every_picture = pytest.mark.parametrize("pixels", PICTURES, ids=PICTURE_NAMES)
 def _run(op: ops.PictureOp, pixels: Pixels, sample: int = 0) -> Pixels:
     kind, parameters = op.spec()
     result = pixels.copy()
-    _core.apply_pixel_op(result, kind, 0, parameters, 0, 0, sample)
+    core_testing.apply_pixel_op(result, kind, 0, parameters, 0, 0, sample)
     return result
 
 
@@ -53,7 +53,7 @@ def _augment(
     pixels: Pixels, name: str, magnitude: float, bilinear: bool = False, fill: tuple[int, int, int] = (0, 0, 0)
 ) -> Pixels:
     result = pixels.copy()
-    _core.augment(result, name, magnitude, bilinear, fill)
+    core_testing.augment(result, name, magnitude, bilinear, fill)
     return result
 
 
@@ -177,10 +177,10 @@ def test_the_core_refuses_what_is_no_picture_or_no_operation() -> None:
     good = np.zeros((4, 4, 3), np.uint8)
     for pixels in (good[..., 0], good.astype(np.float32), good[:, ::2]):
         with pytest.raises(TypeError):
-            _core.augment(pixels, "Invert", 0.0)
+            core_testing.augment(pixels, "Invert", 0.0)
     with pytest.raises(ValueError, match="sides are"):
-        _core.augment(good[:0], "Contrast", 0.5)
+        core_testing.augment(good[:0], "Contrast", 0.5)
     with pytest.raises(ValueError, match="no such augmentation"):
-        _core.augment(good, "Melt", 0.0)
+        core_testing.augment(good, "Melt", 0.0)
     with pytest.raises(ValueError, match="melt"):
-        _core.apply_pixel_op(good, "melt", 0, [], 0, 0, 0)
+        core_testing.apply_pixel_op(good, "melt", 0, [], 0, 0, 0)

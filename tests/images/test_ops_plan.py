@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2, kstest
 
+from core_testing import core_testing
 from pillow_oracle import PICTURE_NAMES, PICTURES, Pixels, carry_out, smooth_picture
 from trainload import UsageError, _core
 from trainload.images.ops import operations as ops
@@ -119,7 +120,7 @@ def test_auto_augment_applies_each_step_with_the_tables_probability() -> None:
 def test_magnitudes_of_the_core_equal_the_plans(bins: int) -> None:
     for name in {step[0] for policy in range(3) for pair in _core.learned_policy(policy) for step in pair}:
         for bin_ in range(bins):
-            core = _core.augmentation_magnitude(name, bin_, bins, 224, 180)
+            core = core_testing.augmentation_magnitude(name, bin_, bins, 224, 180)
             assert core == pytest.approx(magnitude_of(name, bin_, bins, 224, 180), abs=1e-12)
 
 
@@ -144,7 +145,7 @@ def test_a_plan_carried_out_with_pillow_equals_the_core(pixels: Pixels, op_list:
         got = pixels.copy()
         for position, op in numbered:
             kind, parameters = op.spec()
-            _core.apply_pixel_op(got, kind, position, parameters, 1 << 63, 5, sample)
+            core_testing.apply_pixel_op(got, kind, position, parameters, 1 << 63, 5, sample)
         np.testing.assert_array_equal(got, carry_out(plan, pixels))
 
 

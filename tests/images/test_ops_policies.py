@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from core_testing import core_testing
 from pillow_oracle import augment, smooth_picture
 from trainload import _core
 
@@ -127,10 +128,10 @@ def test_magnitudes_are_those_of_torchvision() -> None:
         "Solarize": 0.0,
     }
     for name, magnitude in last.items():
-        assert _core.augmentation_magnitude(name, 30, 31, 331, 662) == pytest.approx(magnitude), name
-    assert _core.augmentation_magnitude("Rotate", 9, 31, 1, 1) == pytest.approx(9.0)
-    assert _core.augmentation_magnitude("Solarize", 9, 31, 1, 1) == pytest.approx(0.7)
-    assert [_core.augmentation_magnitude("Posterize", bin_, 10, 1, 1) for bin_ in range(10)] == [
+        assert core_testing.augmentation_magnitude(name, 30, 31, 331, 662) == pytest.approx(magnitude), name
+    assert core_testing.augmentation_magnitude("Rotate", 9, 31, 1, 1) == pytest.approx(9.0)
+    assert core_testing.augmentation_magnitude("Solarize", 9, 31, 1, 1) == pytest.approx(0.7)
+    assert [core_testing.augmentation_magnitude("Posterize", bin_, 10, 1, 1) for bin_ in range(10)] == [
         8,
         8,
         7,
@@ -143,7 +144,7 @@ def test_magnitudes_are_those_of_torchvision() -> None:
         4,
     ]
     for name in ("Identity", "AutoContrast", "Equalize", "Invert"):
-        assert _core.augmentation_magnitude(name, 9, 10, 224, 224) == 0.0
+        assert core_testing.augmentation_magnitude(name, 9, 10, 224, 224) == 0.0
 
 
 @pytest.mark.parametrize("bins", [2, 3, 10, 16, 31, 64, 255])
@@ -160,13 +161,15 @@ def test_magnitudes_are_those_of_torch_linspace_to_the_last_bit(bins: int) -> No
         "Solarize": (1.0, 0.0),
     }
     for name, (first, last) in ranges.items():
-        found = [_core.augmentation_magnitude(name, bin_, bins, 331, 97) for bin_ in range(bins)]
+        found = [core_testing.augmentation_magnitude(name, bin_, bins, 331, 97) for bin_ in range(bins)]
         assert found == torch.linspace(first, last, bins).tolist(), name
 
 
 def test_thresholds_and_shifts_at_a_whole_number_fall_as_in_torchvision() -> None:
     """By torch.linspace (2.13, AVX2) for RandAugment's 31 bins: the least gray level that Solarize turns; pixels."""
-    thresholds = [math.ceil(255.0 * _core.augmentation_magnitude("Solarize", bin_, 31, 1, 1)) for bin_ in range(31)]
+    thresholds = [
+        math.ceil(255.0 * core_testing.augmentation_magnitude("Solarize", bin_, 31, 1, 1)) for bin_ in range(31)
+    ]
     assert thresholds == [
         255,
         247,
@@ -200,7 +203,7 @@ def test_thresholds_and_shifts_at_a_whole_number_fall_as_in_torchvision() -> Non
         9,
         0,
     ]
-    shifts = [int(_core.augmentation_magnitude("TranslateX", bin_, 31, 331, 331)) for bin_ in range(31)]
+    shifts = [int(core_testing.augmentation_magnitude("TranslateX", bin_, 31, 331, 331)) for bin_ in range(31)]
     assert shifts == list(range(0, 151, 5))
 
 
@@ -209,7 +212,7 @@ def test_thresholds_and_shifts_at_a_whole_number_fall_as_in_torchvision() -> Non
 def test_a_bilinear_shear_is_torchvisions_at_every_magnitude(name: str, sign: int) -> None:
     pixels = smooth_picture(60, 80)
     for bin_ in range(31):
-        magnitude = sign * _core.augmentation_magnitude(name, bin_, 31, 80, 60)
+        magnitude = sign * core_testing.augmentation_magnitude(name, bin_, 31, 80, 60)
         found = pixels.copy()
-        _core.augment(found, name, magnitude, bilinear=True)
+        core_testing.augment(found, name, magnitude, bilinear=True)
         assert np.array_equal(found, np.asarray(augment(Image.fromarray(pixels), name, magnitude, "bilinear"))), bin_

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainload._core import philox4x32
+from core_testing import core_testing
 from trainload.running.order import (
     LASTS,
     SAMPLE_STREAM,
@@ -156,7 +156,7 @@ def test_order_of_a_subset_is_drawn_from_its_ids():
 def word(seed: int, epoch: int, stream: int, n: int) -> int:
     m = n // 2
     counter = (m & 0xFFFFFFFF, m >> 32, epoch, (0xFF00 + stream) << 16)
-    out = philox4x32(counter, (seed & 0xFFFFFFFF, seed >> 32))
+    out = core_testing.philox4x32(counter, (seed & 0xFFFFFFFF, seed >> 32))
     return out[0] | out[1] << 32 if n % 2 == 0 else out[2] | out[3] << 32
 
 

@@ -4,7 +4,6 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/string.h>
-#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include "core/policies.h"
@@ -16,7 +15,6 @@ using namespace trainload;
 namespace {
 
 using Pixels = nb::ndarray<std::uint8_t, nb::shape<-1, -1, 3>, nb::c_contig, nb::device::cpu>;
-using NamedStep = std::tuple<std::string, double, int>;
 
 PictureView view(Pixels& pixels) {
     const std::size_t height = pixels.shape(0), width = pixels.shape(1);
@@ -57,18 +55,6 @@ void run_augmentation(Pixels pixels, const std::string& name, double magnitude, 
     augment(picture, augmentation, magnitude, sampling, scratch);
 }
 
-std::vector<std::array<NamedStep, 2>> named_policy(int policy) {
-    const auto named = [](const PolicyStep& step) {
-        const auto name = augmentation_names[static_cast<std::size_t>(step.augmentation)];
-        return NamedStep{std::string(name), step.probability, step.bin};
-    };
-    std::vector<std::array<NamedStep, 2>> pairs;
-    for (const auto& pair : learned_policy(policy)) {
-        pairs.push_back({named(pair[0]), named(pair[1])});
-    }
-    return pairs;
-}
-
 }  // namespace
 
 void bind_pixel_ops(nb::module_& module) {
@@ -86,6 +72,4 @@ void bind_pixel_ops(nb::module_& module) {
         },
         nb::arg("name"), nb::arg("bin"), nb::arg("bins"), nb::arg("width"), nb::arg("height"),
         "Magnitude of a bin, without sign; 0 where the augmentation has none.");
-    module.def("learned_policy", &named_policy, nb::arg("policy"),
-               "AutoAugment's 25 pairs of (augmentation, probability, bin or -1): 0 ImageNet, 1 CIFAR-10, 2 SVHN.");
 }
