@@ -30,8 +30,8 @@ class Pipeline:
         mean: Sequence[float],
         std: Sequence[float],
         dct_scale: str,
-        most_pixels: int = ...,
-        most_bytes: int = ...,
+        most_pixels: int = 9223372036854775807,
+        most_bytes: int = 18446744073709551615,
     ) -> None: ...
     def run(
         self,
