@@ -176,15 +176,4 @@ bool JpegSplicer::make_empty_segment(const JpegHeader& header) {
     return true;
 }
 
-Verdict decode_region(RegionDecoder& decoder, JpegSplicer& splicer, Bytes jpeg, const JpegHeader& header, Box region,
-                      int denominator, RowSink& sink) {
-    const Box full{region.x * denominator, region.y * denominator,
-                   std::min(region.width * denominator, header.width - region.x * denominator),
-                   std::min(region.height * denominator, header.height - region.y * denominator)};
-    JpegSplicer::Spliced spliced;
-    if (!splicer.splice(jpeg, header, full, spliced)) return decoder.decode(jpeg, header, region, denominator, sink);
-    region.y -= spliced.first_row / denominator;
-    return decoder.decode(spliced.jpeg, spliced.header, region, denominator, sink);
-}
-
 }  // namespace trainload

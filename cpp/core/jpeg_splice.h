@@ -9,7 +9,6 @@
 #include "core/bytes.h"
 #include "core/geometry.h"
 #include "core/jpeg_header.h"
-#include "core/jpeg_region.h"
 
 namespace trainload {
 
@@ -32,9 +31,5 @@ class JpegSplicer {
     std::vector<std::size_t> segments_;  // where each starts; one more: the marker after the last
     std::vector<std::uint8_t> bytes_, empty_;
 };
-
-// RegionDecoder::decode, by way of a splice where that helps. region: in pixels of the scaled picture.
-Verdict decode_region(RegionDecoder& decoder, JpegSplicer& splicer, Bytes jpeg, const JpegHeader& header, Box region,
-                      int denominator, RowSink& sink);
 
 }  // namespace trainload

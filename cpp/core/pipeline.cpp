@@ -29,18 +29,6 @@ PictureView packed(std::vector<std::uint8_t>& bytes, Size size) {
     return {bytes.data(), size.width, size.height, stride};
 }
 
-// False where that does not help: decode the other way.
-bool decode_by_points(Scratch& scratch, EntryPointStore& store, std::uint64_t id, Bytes jpeg, const JpegHeader& header,
-                      Box region, int denominator, RowSink& sink, Verdict& verdict) {
-    EntryPoints& points = scratch.entry_points;
-    const std::uint64_t fingerprint = fingerprint_of(jpeg);
-    if (!store.load(id, fingerprint, points)) return false;
-    const std::size_t known = points.size();
-    if (!scratch.decoder.decode_by_points(jpeg, header, region, denominator, sink, points, verdict)) return false;
-    if (points.size() > known) store.save(id, fingerprint, points);
-    return true;
-}
-
 // Gathers the rows of a window in a picture in memory.
 class PictureSink final : public WindowSink {
   public:
@@ -204,13 +192,9 @@ Box Pipeline::begin_stage(Scratch& scratch, std::size_t index, int denominator, 
 Verdict Pipeline::decode_first_stage(Scratch& scratch, Bytes jpeg, const JpegHeader& header, const SampleKey& key,
                                      RowSink& sink, EntryPointStore* entry_points) const {
     const int denominator = denominator_of(scratch.stages[0], header);
-    Box region = begin_stage(scratch, 0, denominator, key);
+    const Box region = begin_stage(scratch, 0, denominator, key);
     if (region.width <= 0 || region.height <= 0) return Verdict::good;  // a window that is all padding
-    Verdict verdict = Verdict::good;
-    if (entry_points != nullptr &&
-        decode_by_points(scratch, *entry_points, key.id, jpeg, header, region, denominator, sink, verdict))
-        return verdict;
-    return decode_region(scratch.decoder, scratch.splicer, jpeg, header, region, denominator, sink);
+    return scratch.decoder.decode(jpeg, header, region, denominator, sink, entry_points, key.id);
 }
 
 // The source of the first stage has been handed over: finish it, run the others, then the operations.

@@ -9,11 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/entry_points.h"
 #include "core/finish.h"
 #include "core/geometry.h"
-#include "core/jpeg_region.h"
-#include "core/jpeg_splice.h"
+#include "core/jpeg_decoder.h"
 #include "core/kernels.h"
 #include "core/picture.h"
 #include "core/stage.h"
@@ -33,9 +31,7 @@ struct Scratch {
     explicit Scratch(const Kernels& loops = best_kernels()) : kernels(&loops), stage(loops) {}
 
     const Kernels* kernels;
-    RegionDecoder decoder;
-    JpegSplicer splicer;
-    EntryPoints entry_points;
+    JpegDecoder decoder;
     StageRunner stage;
     OpScratch ops;
     std::vector<Stage> stages;

@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include "core/claims.h"
-#include "core/jpeg_splice.h"
+#include "core/jpeg_decoder.h"
 
 namespace trainload {
 namespace {
@@ -48,12 +48,12 @@ Verdict decode_pixels(Bytes jpeg, const DecodeRequest& request, Pixels& pixels, 
     check_inside(region, size);
     pixels = new_pixels({region.width, region.height});
     RegionSink sink(pixels);
-    RegionDecoder decoder;
-    JpegSplicer splicer;
-    const Verdict verdict = request.splices ? decode_region(decoder, splicer, jpeg, header, region, denominator, sink)
-                                            : decoder.decode(jpeg, header, region, denominator, sink);
-    if (verdict != Verdict::good) message = decoder.message();
-    return verdict;
+    const auto decode = [&](auto&& decoder) {
+        const Verdict verdict = decoder.decode(jpeg, header, region, denominator, sink);
+        if (verdict != Verdict::good) message = decoder.message();
+        return verdict;
+    };
+    return request.splices ? decode(JpegDecoder()) : decode(RegionDecoder());
 }
 
 }  // namespace trainload
