@@ -27,10 +27,10 @@ import numpy as np
 import trainload as tl
 from machine import machine
 from trainload.images.decode import PictureDecoder
-from trainload.images.loading.pictures import Places
+from trainload.images.loading.picture_sets import Places
 from trainload.images.loading.planning import Planner, Workforce
-from trainload.images.loading.selection import select
 from trainload.running.order import Cut, OrderRule
+from trainload.running.selection import select
 
 BATCH_SIZE, SLICE, STARTS = 128, 16, 6
 OPS = [tl.RandomResizedCrop(224), tl.RandomHorizontalFlip()]
@@ -156,7 +156,6 @@ def _large_set(count: int = 1_281_167, per_block: int = 146) -> dict[str, float]
         select(count, unit, None, None),
         Cut(256),
         Workforce(2, 2, 3, verify=True),
-        labels=np.zeros(count, np.int32),
         places=places,
         has_blocks=True,
     )

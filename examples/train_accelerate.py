@@ -33,7 +33,7 @@ def main() -> None:
             optimizer.zero_grad()
             accelerator.backward(loss)
             optimizer.step()
-        accelerator.print(f"epoch {epoch}: loss {loss.item():.3f}, {loader.stats.pictures_per_second:,.0f} pictures/s")
+        accelerator.print(f"epoch {epoch}: loss {loss.item():.3f}, {loader.stats.samples_per_second:,.0f} pictures/s")
 
 
 if __name__ == "__main__":

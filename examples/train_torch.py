@@ -33,12 +33,12 @@ def main() -> None:
         dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
     device = torch.device(f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if torch.cuda.is_available() else "cpu")
 
-    buffers = tl.BufferPair()  # validation uses the memory of training where the set does not fit
+    tuning = tl.Tuning(buffers=tl.BufferPair())  # validation uses the memory of training where the set does not fit
     train = tlt.ImageLoader(
-        args.train, batch_size=args.batch_size, ops=TRAIN_OPS, device=device, last="drop", buffers=buffers
+        args.train, batch_size=args.batch_size, ops=TRAIN_OPS, device=device, last="drop", tuning=tuning
     )
     val = tlt.ImageLoader(
-        args.val, batch_size=args.batch_size, ops=VAL_OPS, device=device, shuffle="none", buffers=buffers
+        args.val, batch_size=args.batch_size, ops=VAL_OPS, device=device, shuffle="none", tuning=tuning
     )
     model = torch.nn.Sequential(
         torch.nn.Conv2d(3, 16, 3, stride=2),
@@ -68,7 +68,7 @@ def main() -> None:
         if not distributed or dist.get_rank() == 0:
             state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "loader": train.state_dict()}
             torch.save(state, args.checkpoint)
-            speed = f"{train.stats.pictures_per_second:,.0f} pictures/s, bottleneck: {train.stats.bottleneck}"
+            speed = f"{train.stats.samples_per_second:,.0f} pictures/s, bottleneck: {train.stats.bottleneck}"
             print(f"epoch {epoch}: loss {loss.item():.3f}, {right:.1%} right, {speed}")
     if distributed:
         dist.destroy_process_group()

@@ -16,7 +16,8 @@ from trainload.errors import FormatError, SampleError, TrainloadError, UsageErro
 if TYPE_CHECKING:  # the same names for editors and type checkers; a test holds both lists equal
     from trainload.images.extract import extract
     from trainload.images.loading.buffers import BufferPair
-    from trainload.images.loading.loader import ImageLoader
+    from trainload.images.loading.image_loader import ImageLoader
+    from trainload.images.loading.options import Tuning
     from trainload.images.ops.mixing import CutMix, MixUp
     from trainload.images.ops.operations import (
         AutoAugment,
@@ -65,11 +66,12 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test holds 
     from trainload.recordings.samples.aligned import AlignedDataset
     from trainload.recordings.samples.clip import Clip
     from trainload.recordings.samples.collate import ClipBatch, collate
-    from trainload.recordings.samples.loader import HyperframeLoader
+    from trainload.recordings.samples.hyperframe_loader import HyperframeLoader
     from trainload.recordings.samples.sequences import SequenceDataset
     from trainload.recordings.samples.windows import WindowDataset
     from trainload.recordings.writing.recorder import Recorder
     from trainload.recordings.writing.writer import HyperframeWriter
+    from trainload.running.protocol import Loader
     from trainload.verify_any import verify
 
 __version__ = "0.1.0"
@@ -93,13 +95,14 @@ _HOMES: dict[str, str] = {
     "Follower": "trainload.recordings.reading.follow",
     "Frame": "trainload.recordings.reading.frame",
     "GaussianBlur": "trainload.images.ops.operations",
-    "HyperframeLoader": "trainload.recordings.samples.loader",
+    "HyperframeLoader": "trainload.recordings.samples.hyperframe_loader",
     "HyperframeReader": "trainload.recordings.reading.hyperframe",
     "HyperframeWriter": "trainload.recordings.writing.writer",
-    "ImageLoader": "trainload.images.loading.loader",
     "ImageSet": "trainload.images.reading.image_set",
+    "ImageLoader": "trainload.images.loading.image_loader",
     "Interpolate": "trainload.recordings.aligning.match",
     "Interval": "trainload.recordings.aligning.match",
+    "Loader": "trainload.running.protocol",
     "MemoryPlan": "trainload.memory.plan",
     "MixUp": "trainload.images.ops.mixing",
     "Nearest": "trainload.recordings.aligning.match",
@@ -123,6 +126,7 @@ _HOMES: dict[str, str] = {
     "Resize": "trainload.images.ops.operations",
     "Sample": "trainload.images.reading.sample",
     "SequenceDataset": "trainload.recordings.samples.sequences",
+    "Tuning": "trainload.images.loading.options",
     "Window": "trainload.recordings.reading.window",
     "WindowDataset": "trainload.recordings.samples.windows",
     "align": "trainload.recordings.aligning.pairs",
@@ -169,6 +173,7 @@ __all__ = [
     "ImageSet",
     "Interpolate",
     "Interval",
+    "Loader",
     "MemoryPlan",
     "MixUp",
     "Nearest",
@@ -194,6 +199,7 @@ __all__ = [
     "SampleError",
     "SequenceDataset",
     "TrainloadError",
+    "Tuning",
     "UsageError",
     "Window",
     "WindowDataset",

@@ -13,8 +13,8 @@ from PIL import Image
 
 from trainload.codecs.compression import zstd_compress
 from trainload.images.format import dts
-from trainload.images.loading.loader import ImageLoader
-from trainload.images.loading.pictures import DtsPictures
+from trainload.images.loading.image_loader import ImageLoader
+from trainload.images.loading.picture_sets import DtsPictures
 
 
 def jpegs(count: int, *, width: int = 48, height: int = 40) -> list[bytes]:

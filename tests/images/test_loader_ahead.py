@@ -25,8 +25,8 @@ def path(tmp_path_factory) -> Path:
 
 
 def loader_of(path, **options):
-    given = {"batch_size": BATCH, "ops": OPS, "with_ids": True, "workers": 2, "mode": "partial", "io_workers": 2}
-    return tl.ImageLoader(path, **{**given, "prefetch_factor": 1, **options})
+    given = {"batch_size": BATCH, "ops": OPS, "with_ids": True, "workers": 2, "mode": "partial"}
+    return tl.ImageLoader(path, **{**given, "tuning": tl.Tuning(io_workers=2, prefetch_factor=1), **options})
 
 
 def read_ahead(loader):
@@ -35,8 +35,8 @@ def read_ahead(loader):
     for _ in range(len(loader)):
         next(iterator)
     run, deadline = iterator._run, time.monotonic() + 20
-    windows = len(run._plan.windows) - 1
-    while windows not in run.feed._fills or not run.feed._fills[windows][0].arrived.all():
+    segments = len(run._plan.segments) - 1
+    while segments not in run.feed._fills or not run.feed._fills[segments][0].arrived.all():
         assert time.monotonic() < deadline
         time.sleep(0.002)
     return iterator
@@ -102,8 +102,8 @@ def test_a_rank_reads_ahead_its_own_samples_alone(path):
 
 
 @pytest.mark.parametrize("blocks", [1, 2, 3, 8])
-def test_epochs_are_exact_for_any_number_of_windows(path, blocks):
-    loader = loader_of(path, io_workers=1, prefetch_factor=blocks)
+def test_epochs_are_exact_for_any_number_of_segments(path, blocks):
+    loader = loader_of(path, tuning=tl.Tuning(io_workers=1, prefetch_factor=blocks))
     for epoch in range(4):
         check_epoch(loader, epoch)
 

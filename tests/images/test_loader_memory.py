@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 
 import trainload as tl
 from loading_data import counted, jpegs, write_dts, write_folder
-from trainload.images.loading.layout import buffer_windows, plan_reads
+from trainload.images.loading.layout import buffer_segments, plan_reads
 from trainload.images.loading.modes import choose_mode
-from trainload.images.loading.pictures import FolderPictures, Places
+from trainload.images.loading.picture_sets import FolderPictures, Places
 from trainload.images.loading.planning import Planner, Workforce
-from trainload.images.loading.selection import select
 from trainload.machine.cpus import usable_cpus
 from trainload.memory.limits import MemoryLimit, memory_limit
 from trainload.running.order import Cut, OrderRule
+from trainload.running.selection import select
 
 MB = 1 << 20
 needs_proc = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="no /proc to see memory in")
@@ -86,14 +86,14 @@ def test_a_read_plan_brings_every_sample_to_its_place(units, data):
 
 @settings(max_examples=150, deadline=None)
 @given(UNITS, st.integers(1, 3), st.integers(0, 2**30), st.booleans())
-def test_windows_cut_the_stream_into_parts_that_fit(units, group_units, seed, shuffled):
+def test_segments_cut_the_stream_into_parts_that_fit(units, group_units, seed, shuffled):
     places = places_of(units)
     ids = np.arange(len(places.unit))
     if shuffled:
         ids = np.random.default_rng(seed).permutation(ids)
     limit = int(places.unit_sizes.max() + 64) * group_units
     groups = places.unit[ids] // group_units
-    bounds = buffer_windows(places, ids, groups, limit)
+    bounds = buffer_segments(places, ids, groups, limit)
     assert bounds[0] == 0
     assert bounds[-1] == len(ids)
     assert (np.diff(bounds) > 0).all()
@@ -113,7 +113,7 @@ def test_fully_reads_each_block_once_and_then_never_again(path):
 
 
 def test_fully_reads_blocks_in_the_order_of_need(path):
-    loader = loader_of(path, mode="fully", shuffle="group", io_workers=1, prefetch_factor=2)
+    loader = loader_of(path, mode="fully", shuffle="group", tuning=tl.Tuning(io_workers=1, prefetch_factor=2))
     log = counted(loader)
     for _ in loader:
         pass
@@ -123,7 +123,7 @@ def test_fully_reads_blocks_in_the_order_of_need(path):
 
 def test_files_of_a_folder_are_read_in_the_order_of_need(tmp_path, monkeypatch):
     folder = write_folder(tmp_path, jpegs(30), sorted(n % 5 for n in range(30)))
-    loader, log = loader_of(folder, mode="partial", io_workers=1), []
+    loader, log = loader_of(folder, mode="partial", tuning=tl.Tuning(io_workers=1)), []
     read = FolderPictures.read
     monkeypatch.setattr(FolderPictures, "read", lambda files, unit, *rest: (log.append(unit), read(files, unit, *rest)))
     iterator = iter(loader)
@@ -132,7 +132,7 @@ def test_files_of_a_folder_are_read_in_the_order_of_need(tmp_path, monkeypatch):
 
 
 def test_partial_reads_each_block_once_per_epoch(path):
-    loader = loader_of(path, mode="partial", io_workers=2, prefetch_factor=1)
+    loader = loader_of(path, mode="partial", tuning=tl.Tuning(io_workers=2, prefetch_factor=1))
     log = counted(loader)
     for _ in range(2):
         for _ in loader:
@@ -145,7 +145,7 @@ def test_partial_reads_each_block_once_per_epoch(path):
 
 
 def test_loaders_that_share_buffers_read_nothing_ahead(path):
-    loader = loader_of(path, mode="partial", io_workers=2, prefetch_factor=1, buffers=tl.BufferPair())
+    loader = loader_of(path, mode="partial", tuning=tl.Tuning(io_workers=2, prefetch_factor=1, buffers=tl.BufferPair()))
     log = counted(loader)
     for _ in range(2):
         for _ in loader:
@@ -155,7 +155,9 @@ def test_loaders_that_share_buffers_read_nothing_ahead(path):
 
 @pytest.mark.parametrize("mode", ["fully", "partial"])
 def test_a_rank_reads_only_the_bytes_of_its_samples(path, mode):
-    loader = loader_of(path, mode=mode, rank=1, world_size=3, last="drop", verify="none", buffers=tl.BufferPair())
+    loader = loader_of(
+        path, mode=mode, rank=1, world_size=3, last="drop", verify="none", tuning=tl.Tuning(buffers=tl.BufferPair())
+    )
     log = counted(loader)
     ids = np.concatenate([ids for _, _, ids in loader])
     sizes = tl.open(path).sizes
@@ -177,7 +179,7 @@ def test_fully_never_reads_what_a_rank_has_already(path):
 
 @pytest.mark.parametrize("batch_size", [1, 37, 60, 200])
 def test_batches_may_be_larger_than_the_buffers(path, batch_size):
-    loader = loader_of(path, mode="partial", io_workers=1, prefetch_factor=1, batch_size=batch_size)
+    loader = loader_of(path, mode="partial", batch_size=batch_size, tuning=tl.Tuning(io_workers=1, prefetch_factor=1))
     for _ in range(2):
         epoch = loader.epoch
         assert np.array_equal(np.concatenate([ids for _, _, ids in loader]), loader.epoch_ids(epoch))
@@ -252,7 +254,8 @@ def test_without_a_quota_every_allowed_cpu_counts(tmp_path):
 
 
 def test_auto_follows_the_limit(path, monkeypatch):
-    monkeypatch.setattr("trainload.images.loading.loader.memory_limit", lambda: MemoryLimit(100 * MB, "control group"))
+    limit = MemoryLimit(100 * MB, "control group")
+    monkeypatch.setattr("trainload.images.loading.image_loader.memory_limit", lambda: limit)
     loader = loader_of(path)
     assert (loader.mode, loader.shuffle) == ("partial", "group")
     assert "control group" in loader.mode_reason
@@ -272,7 +275,9 @@ def test_memory_stays_within_the_plan(path, mode):
         pass
     gc.collect()
     before = resident_bytes()
-    loader = loader_of(path, mode=mode, io_workers=1, prefetch_factor=2, ops=[tl.RandomResizedCrop(224)])
+    loader = loader_of(
+        path, mode=mode, ops=[tl.RandomResizedCrop(224)], tuning=tl.Tuning(io_workers=1, prefetch_factor=2)
+    )
     highest = before
     for _ in range(2):
         for _ in loader:
@@ -284,7 +289,7 @@ def test_memory_stays_within_the_plan(path, mode):
 
 @needs_proc
 def test_buffers_go_when_the_loader_is_closed(path):
-    loader = loader_of(path, mode="partial", io_workers=2, prefetch_factor=2)
+    loader = loader_of(path, mode="partial", tuning=tl.Tuning(io_workers=2, prefetch_factor=2))
     for _ in loader:
         pass
     before = resident_bytes()
@@ -294,10 +299,11 @@ def test_buffers_go_when_the_loader_is_closed(path):
 
 def test_two_loaders_that_share_buffers_take_turns_exactly(path):
     pair = tl.BufferPair()
-    options = {"mode": "partial", "io_workers": 1, "prefetch_factor": 2}
-    train = loader_of(path, buffers=pair, **options)
-    val = loader_of(path, buffers=pair, shuffle="none", **options)
-    found, alone = [], [ids.tolist() for _, _, ids in loader_of(path, **options)]
+    options = {"mode": "partial", "tuning": tl.Tuning(io_workers=1, prefetch_factor=2, buffers=pair)}
+    train = loader_of(path, **options)
+    val = loader_of(path, shuffle="none", **options)
+    by_itself = loader_of(path, mode="partial", tuning=tl.Tuning(io_workers=1, prefetch_factor=2))
+    found, alone = [], [ids.tolist() for _, _, ids in by_itself]
     for n, (_, _, ids) in enumerate(train):
         found.append(ids.tolist())
         if n % 5 == 2:  # validation in the middle of the epoch takes the buffers over
@@ -321,5 +327,5 @@ def test_large_pictures_are_taken_in_small_slices():
         places = places_of([[size] * 100])
         selection = select(100, places.unit, None, None)
         force = Workforce(workers=2, io_workers=2, prefetch=3, verify=True)
-        planner = Planner(selection, Cut(64), force, labels=np.zeros(100, np.int32), places=places, has_blocks=False)
+        planner = Planner(selection, Cut(64), force, places=places, has_blocks=False)
         assert planner.plan(OrderRule(0, "full", 8), 0, 0, None).slice_size == expected

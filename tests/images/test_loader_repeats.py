@@ -16,8 +16,8 @@ import trainload as tl
 from loading_data import jpegs, write_dts
 from test_core_pipeline import FLIPS, PICTURES, Slice, by_plan
 from trainload.images.decode import PictureDecoder
-from trainload.images.loading import selection
 from trainload.images.ops import operations as ops
+from trainload.running import selection
 from trainload.running.order import draw_numbers
 from trainload.running.philox import Draws, sample_bits
 

@@ -17,9 +17,9 @@ def test_counts_are_what_was_handed_over(tmp_path):
         for _ in loader:
             pass
     stats = loader.stats
-    assert (stats.pictures, stats.batches, stats.replaced) == (60, 8, 0)
+    assert (stats.samples, stats.batches, stats.replaced) == (60, 8, 0)
     assert stats.read_bytes == 3 * 16 << 20
-    assert stats.pictures_per_second > 0
+    assert stats.samples_per_second > 0
     assert stats.bottleneck in ("decode", "storage", "consumer")
     stats.reset()
     assert stats == LoaderStats()
@@ -27,7 +27,7 @@ def test_counts_are_what_was_handed_over(tmp_path):
 
 def test_the_bottleneck_follows_the_waits():
     def stats(**seconds: float) -> LoaderStats:
-        return LoaderStats(pictures=1, batches=1, elapsed_seconds=10.0, **seconds)
+        return LoaderStats(samples=1, batches=1, elapsed_seconds=10.0, **seconds)
 
     assert LoaderStats().bottleneck == ""
     assert stats(consumer_waits_seconds=0.5, decode_seconds=3.0).bottleneck == "consumer"

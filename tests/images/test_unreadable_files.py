@@ -18,8 +18,8 @@ import trainload as tl
 from loading_data import jpegs, write_dts, write_folder
 from picture_folders import encoded, picture
 from trainload.cli.app import app, import_module
+from trainload.images.loading.replacing import default_limit
 from trainload.images.packing import images, set_packer
-from trainload.running.replacing import default_limit
 from trainload.storage import file as storage_file
 
 COUNT, BATCH = 12, 4
@@ -133,7 +133,7 @@ def test_a_file_that_goes_before_the_loader_is_made_is_replaced_as_well(tmp_path
 def test_more_replacements_than_the_limit_are_an_error_at_the_same_batch_always(threads: int, tmp_path: Path) -> None:
     root = write_folder(tmp_path, jpegs(20), [0] * 20)
     ds = tl.open(root)
-    loader = loader_of(ds, on_error="replace", workers=threads, replace_limit=2, prefetch=4)
+    loader = loader_of(ds, on_error="replace", workers=threads, replace_limit=2, tuning=tl.Tuning(prefetch=4))
     for n in (1, 9, 13, 14, 19):
         gone(file_of(root, n))
     seen = []

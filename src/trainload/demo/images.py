@@ -14,7 +14,7 @@ import numpy as np
 from PIL import Image
 
 from trainload.demo.pillow import PillowFolder
-from trainload.images.loading.loader import ImageLoader
+from trainload.images.loading.image_loader import ImageLoader
 from trainload.images.ops.operations import RandomHorizontalFlip, RandomResizedCrop
 from trainload.images.packing.images import pack_images
 from trainload.open_any import open as open_set

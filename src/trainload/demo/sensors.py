@@ -21,7 +21,7 @@ from trainload.recordings.aligning.pairs import Pairs, align
 from trainload.recordings.reading.hyperframe import HyperframeReader
 from trainload.recordings.samples.aligned import AlignedDataset
 from trainload.recordings.samples.collate import ClipBatch
-from trainload.recordings.samples.loader import HyperframeLoader
+from trainload.recordings.samples.hyperframe_loader import HyperframeLoader
 from trainload.recordings.writing.recorder import Recorder
 from trainload.recordings.writing.simulate import START_NS, make_rig, play, turn
 

@@ -41,7 +41,7 @@ class PictureDecoder:
     operations where their EXIF says how, "stored" leaves them as they are stored. limits: what pictures may claim and
     take.
 
-    shape, dtype: of one picture of a batch. Raises UsageError for what cannot be.
+    shape, dtype, layout: of one picture of a batch, as chosen. Raises UsageError for what cannot be.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class PictureDecoder:
         self._channel_axis = 1 if layout == "NCHW" else 3
         channels = 4 if layout == "NHWC4" else 1 if self._gray else 3
         self.shape = (channels, height, width) if layout == "NCHW" else (height, width, channels)
-        self.dtype = np.dtype(out)
+        self.dtype, self.layout = np.dtype(out), layout
         specs = split.specs(cast(Out, out))
         arguments = (specs, width, height, out, layout, split.mean, split.std, dct_scale, limits.most_pixels)
         self._pipeline = _core.Pipeline(*arguments, limits.beside_bytes)

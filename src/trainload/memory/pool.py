@@ -35,13 +35,14 @@ class MemoryPool:
     What a caller keeps stays as it is. Large blocks lie in huge pages, where reads from the page cache are a quarter
     faster. limit_bytes: of the blocks that the pool looks after, lent or idle; past it the size that was least lately
     asked for goes first, and what is lent then is freed after its users. huge_bytes: blocks of this size and above lie
-    in huge pages. size_bytes: what the pool looks after now.
+    in huge pages. small_bytes: less is always fresh memory (SMALL_BYTES). size_bytes: what the pool looks after now.
     """
 
-    def __init__(self, limit_bytes: int, *, huge_bytes: int = LEAST_HUGE_BYTES) -> None:
+    def __init__(self, limit_bytes: int, *, huge_bytes: int = LEAST_HUGE_BYTES, small_bytes: int | None = None) -> None:
         self.limit_bytes = limit_bytes
         self.size_bytes = 0
         self._huge_bytes = huge_bytes
+        self._small_bytes = SMALL_BYTES if small_bytes is None else small_bytes
         self._blocks: OrderedDict[int, list[Block]] = OrderedDict()  # by room, the oldest first
         self._idle: dict[int, list[Block]] = {}
         self._returned: deque[Block] = deque()  # finalizers run anywhere, also under the lock: they only append
@@ -50,7 +51,7 @@ class MemoryPool:
     def take(self, size: int) -> NDArray[np.uint8]:
         """uint8 [size], not initialised, at a multiple of 64; yours as long as you hold it or a view of it."""
         room = self.room_of(size)
-        if size < SMALL_BYTES or room > self.limit_bytes:
+        if size < self._small_bytes or room > self.limit_bytes:
             return aligned_array(size)
         with self._lock:
             self._sort_in()

@@ -7,8 +7,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from trainload.running.progress import Pass, Progress, Start
-from trainload.running.replacing import Replacements
+from trainload.running.cursor import Cursor, Pass, Start
 from trainload.running.run import Run
 from trainload.running.slices import BatchJob
 from trainload.running.stats import LoaderStats
@@ -26,20 +25,20 @@ class BatchIterator:
         self,
         find_start: Callable[[], Start],
         start_run: Callable[[Start, int], Run],
-        progress: Progress,
+        cursor: Cursor,
         stats: LoaderStats,
-        replacements: Replacements | None = None,
+        check: Callable[[BatchJob], None] | None = None,
     ) -> None:
         """find_start(): where a pass begins now. start_run(start, position): the threads of one, from there on.
 
-        replacements: counts and bounds the pictures that were replaced.
+        check: what a batch must pass before it is handed out; it may count and raise.
         """
         self._find_start = find_start
         self._start_run = start_run
-        self._progress = progress
+        self._cursor = cursor
         self._stats = stats
         self._pass: Pass | None = None  # until the first batch is handed out
-        self._replacements = replacements
+        self._check = check
         self._ended = False
         self._mark = time.perf_counter()
         self._begin_at(find_start())
@@ -57,7 +56,7 @@ class BatchIterator:
     def __iter__(self) -> BatchIterator:
         return self
 
-    def __next__(self) -> tuple[Any, ...]:
+    def __next__(self) -> Any:
         return self.next_job().output
 
     def next_job(self) -> BatchJob:
@@ -67,13 +66,13 @@ class BatchIterator:
         self._make_ready()
         try:
             job = self._run.next_batch()
-            if job is not None and self._replacements is not None:
-                self._replacements.count(job)
+            if job is not None and self._check is not None:
+                self._check(job)
         except BaseException:
             self.close()
             raise
         if self._pass is None:
-            self._pass = self._progress.begin(self._start)
+            self._pass = self._cursor.begin(self._start)
         if job is None:
             self.close()
             self._pass.finished()
@@ -98,7 +97,7 @@ class BatchIterator:
         self._stats.elapsed_seconds += now - self._mark
         self._mark = now
         self._stats.batches += 1
-        self._stats.pictures += len(job.ids)
+        self._stats.samples += len(job.ids)
 
     def close(self) -> None:
         """End the threads; twice is fine."""

@@ -12,15 +12,18 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from trainload.errors import UsageError
 from trainload.running.philox import random_bits
 
 Shuffle = Literal["none", "group", "full", "weighted"]
+AskedShuffle = Literal["auto", "none", "group", "full"] | bool
 Last = Literal["short", "drop", "pad"]
 LAW_VERSION = 2
 DRAWS_SINCE = 2  # the version from which on a sample that an epoch repeats has a draw number of its own
 MOST_REPEATED = 1 << 32  # ids and positions of orders with repeats: what a draw number's counter has room for
 SHUFFLES: tuple[Shuffle, ...] = ("none", "group", "full", "weighted")
 LASTS: tuple[Last, ...] = ("short", "drop", "pad")
+EPOCHS = 1 << 32  # epochs count from 0; docs/order.md gives them 32 bits
 
 # Streams of philox.random_bits that orders draw from.
 SAMPLE_STREAM, BLOCK_STREAM, WEIGHT_STREAM = 0, 1, 2
@@ -37,6 +40,20 @@ class OrderRule:
     shuffle: Shuffle
     group_blocks: int
     version: int = LAW_VERSION
+
+
+def checked_epoch(epoch: int) -> int:
+    """The epoch as an int. Raises UsageError for what is no epoch."""
+    if not 0 <= epoch < EPOCHS:
+        raise UsageError(f"epoch {epoch} is not in 0 .. 2^32 - 1")
+    return int(epoch)
+
+
+def checked_seed(seed: int) -> int:
+    """The seed as an int. Raises UsageError for what is no seed."""
+    if not 0 <= seed < 1 << 64:
+        raise UsageError(f"seed {seed} is not in 0 .. 2^64 - 1")
+    return int(seed)
 
 
 def permutation(keys: NDArray[np.uint64]) -> NDArray[np.int64]:

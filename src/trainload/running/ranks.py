@@ -68,7 +68,7 @@ class RankCut:
         self._total = total
         self._cut(0, ranks.expected_size)
         if total == 0 and last != "drop":
-            warnings.warn("the loader has no samples, so it makes no batches", stacklevel=4)
+            warnings.warn("the loader has no samples, so it makes no batches", stacklevel=5)
 
     def find(self) -> Cut:
         """The cut of a pass that begins now. Raises UsageError where the rank is not known, or no batch is made."""

@@ -16,8 +16,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from trainload.errors import UsageError
 from trainload.machine.threads import start_thread
 from trainload.running.feed import Feed, Signals
@@ -43,7 +41,7 @@ class Run:
         ahead: work for the next epoch, done once on a thread of its own.
         """
         self._plan = plan
-        self._windows: list[int] = plan.windows.tolist()
+        self._segments: list[int] = plan.segments.tolist()
         self._decoder = decoder
         self._arrays = arrays
         self._stats = stats
@@ -142,15 +140,13 @@ class Run:
         share = self._plan.share
         while self._next < len(share.ends) and len(self._pending) < self._plan.prefetch:
             first, end = int(share.bounds[self._next]), int(share.bounds[self._next + 1])
-            images = self._arrays.take(end - first)
-            if images is None:
-                return
             ids, draws = self._plan.stream[first:end], self._plan.draws
+            items = self._arrays.take(ids)
+            if items is None:
+                return
             job = BatchJob(
                 ids=ids,
-                labels=self._plan.labels[ids].astype(np.int64),
-                images=images,
-                codes=np.zeros(end - first, np.int32),
+                items=items,
                 seed=self._plan.seed,
                 epoch=self._plan.epoch,
                 end=int(share.ends[self._next]),
@@ -169,15 +165,15 @@ class Run:
                 self._work.notify(len(slices))
 
     def _cut(self, job: BatchJob, first: int, end: int) -> list[Slice]:
-        """The slices of stream positions first .. end-1: none crosses a window."""
-        windows = self._windows
-        window = bisect_right(windows, first) - 1
+        """The slices of stream positions first .. end-1: none crosses from one segment into the next."""
+        segments = self._segments
+        segment = bisect_right(segments, first) - 1
         slices = []
         at = first
         while at < end:
-            stop = min(at + self._plan.slice_size, end, windows[window + 1])
-            slices.append(Slice(job, at - first, stop - first, window))
-            window += stop == windows[window + 1]
+            stop = min(at + self._plan.slice_size, end, segments[segment + 1])
+            slices.append(Slice(job, at - first, stop - first, segment))
+            segment += stop == segments[segment + 1]
             at = stop
         return slices
 

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainload.errors import UsageError
+from trainload.running.cursor import Cursor
 from trainload.running.order import DRAWS_SINCE, LAW_VERSION, SHUFFLES, OrderRule, Shuffle
-from trainload.running.progress import Progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +38,10 @@ class LoaderState:
         return OrderRule(self.seed, self.shuffle, self.group_blocks, self.version)
 
     @staticmethod
-    def of(progress: Progress, rule: OrderRule, samples: str) -> LoaderState:
+    def of(cursor: Cursor, rule: OrderRule, samples: str) -> LoaderState:
         """The state of a loader that stands there."""
         return LoaderState(
-            progress.epoch, progress.position, rule.seed, rule.shuffle, rule.group_blocks, samples, rule.version
+            cursor.epoch, cursor.position, rule.seed, rule.shuffle, rule.group_blocks, samples, rule.version
         )
 
     def to_dict(self) -> dict[str, int | str]:

@@ -11,7 +11,7 @@ from trainload.errors import SampleError
 class LoaderStats:
     """Counts and seconds since the loader was made (or `reset()`); its workers write, anyone may read.
 
-    pictures, batches: handed to the consumer. replaced: those of them that stood in for damaged ones; last_replaced:
+    samples, batches: handed to the consumer. replaced: those of them that stood in for damaged ones; last_replaced:
     why.
     read_bytes, read_seconds: of all IO workers together. decode_seconds: of all decode workers together.
     elapsed_seconds: between the first request and the last delivery of every epoch, the consumer's own work included.
@@ -19,7 +19,7 @@ class LoaderStats:
     bytes. idle_seconds: decode workers had nothing to do because every batch array was full.
     """
 
-    pictures: int = 0
+    samples: int = 0
     batches: int = 0
     replaced: int = 0
     last_replaced: SampleError | None = None
@@ -32,9 +32,9 @@ class LoaderStats:
     idle_seconds: float = 0.0
 
     @property
-    def pictures_per_second(self) -> float:
-        """Pictures handed over per second of `elapsed_seconds`."""
-        return self.pictures / self.elapsed_seconds if self.elapsed_seconds else 0.0
+    def samples_per_second(self) -> float:
+        """Samples handed over per second of `elapsed_seconds`."""
+        return self.samples / self.elapsed_seconds if self.elapsed_seconds else 0.0
 
     @property
     def bottleneck(self) -> str:
@@ -50,7 +50,7 @@ class LoaderStats:
         return "storage" if self.data_waits_seconds > self.decode_seconds else "decode"
 
     def count_replaced(self, count: int, error: SampleError) -> None:
-        """`count` pictures of one batch were replaced; `error` says why the last was."""
+        """`count` samples of one batch were replaced; `error` says why the last was."""
         self.replaced += count
         self.last_replaced = error
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from trainload.torch.dataset import ImageDataset
-from trainload.torch.loader import ImageLoader
+from trainload.torch.hyperframe_loader import HyperframeLoader
+from trainload.torch.image_loader import ImageLoader
 from trainload.torch.recordings import (
     AlignedDataset,
-    HyperframeLoader,
     SequenceDataset,
     TensorBatch,
     WindowDataset,

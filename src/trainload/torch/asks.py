@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from trainload import _core
 from trainload.errors import UsageError
-from trainload.running.progress import EPOCHS
+from trainload.running.order import checked_epoch
 
 _HEAD = 2  # numbers before the counts: the epoch, and whether it was named
 
@@ -50,8 +50,7 @@ class Asks:
 
     def set_epoch(self, epoch: int) -> None:
         """Let the asks from here on, in every worker, be of this epoch, and the next one for each sample draw 0."""
-        if not 0 <= epoch < EPOCHS:
-            raise UsageError(f"epoch {epoch} is not in 0 .. 2^32 - 1")
+        epoch = checked_epoch(epoch)
         self._counts[:] = 0
         self._head[:] = epoch, 1
 

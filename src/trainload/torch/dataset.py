@@ -12,7 +12,7 @@ from torch.utils.data import Dataset
 
 from trainload.errors import SampleError, UsageError
 from trainload.images.decode import check_orientation, decode_by_pillow
-from trainload.images.loading.pictures import open_set
+from trainload.images.loading.picture_sets import open_set
 from trainload.images.loading.samples import SampleDecoder
 from trainload.torch.asks import Asks
 

@@ -15,8 +15,6 @@ from trainload.recordings.samples import aligned, sequences, windows
 from trainload.recordings.samples.clip import Clip
 from trainload.recordings.samples.collate import ClipBatch
 from trainload.recordings.samples.collate import collate as collate_arrays
-from trainload.recordings.samples.loader import HyperframeLoader as ArrayLoader
-from trainload.torch.turns import DataLoaderParts
 
 _TEXT = "SUV"
 Fields = dict[str, torch.Tensor]  # records with text in them: the numbers by their names
@@ -62,20 +60,6 @@ class SequenceDataset(sequences.SequenceDataset, torch.utils.data.Dataset[Clip])
 
 class AlignedDataset(aligned.AlignedDataset, torch.utils.data.Dataset[Clip]):
     """trainload.AlignedDataset as a torch Dataset: DataLoader(ds, collate_fn=collate_aligned)."""
-
-
-class HyperframeLoader(DataLoaderParts, ArrayLoader):
-    """trainload.HyperframeLoader that gives TensorBatches; conversion shares the arrays' memory.
-
-    Stands where a torch DataLoader is expected, as trainload.torch.ImageLoader does.
-    """
-
-    def __init__(self, dataset: Any, **options: Any) -> None:
-        batch_op = options.get("batch_op")
-        convert = tensors if batch_op is None else lambda batch: batch_op(tensors(batch))
-        super().__init__(dataset, **{**options, "batch_op": convert})
-        self._options = options
-        self.drop_last = self.last == "drop"
 
 
 def collate(clips: Sequence[Clip]) -> TensorBatch:

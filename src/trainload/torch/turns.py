@@ -9,6 +9,7 @@ from typing import Any
 from torch.utils.data import Sampler
 
 from trainload.errors import UsageError
+from trainload.running.order import Last
 
 
 class DataLoaderParts:
@@ -28,7 +29,13 @@ class DataLoaderParts:
     timeout = 0
     pin_memory = False  # batches are on their device
 
+    last: Last
     _turns: weakref.ref[_Turns] | None = None  # those of the DataLoader that runs
+
+    @property
+    def drop_last(self) -> bool:
+        """True where what fills no whole step is left out."""
+        return self.last == "drop"
 
     @property
     def sampler(self) -> DataLoaderParts:

@@ -36,6 +36,11 @@ def is_split(name: str) -> bool:
     return _SPLIT.fullmatch(name) is not None
 
 
+def is_held_out_split(name: str) -> bool:
+    """True for the name of a split that nobody trains on: val, validation, test, dev and their like, in any case."""
+    return is_split(name) and not name.lower().startswith("tr")
+
+
 def find_splits(
     root: str, folders: Iterable[str], holds_folders: Callable[[str], bool], given: ClassList | None, as_is: bool
 ) -> tuple[str, ...]:

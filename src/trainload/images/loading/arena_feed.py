@@ -1,7 +1,7 @@
 """Arenas filled with pictures while a run decodes them: the feed of the image loader.
 
 IO loops fill arenas, read k of an arena by loop k mod N: no queue. Where there are two arenas, one is consumed while
-the other fills; the first window of the next epoch is read while the last one of this epoch is consumed.
+the other fills; the first segment of the next epoch is read while the last one of this epoch is consumed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from trainload.images.loading.buffers import BufferPair, Kept
 from trainload.images.loading.fill import Fill, Reads
 from trainload.images.loading.layout import plan_reads
-from trainload.images.loading.pictures import PictureSet
+from trainload.images.loading.picture_sets import PictureSet
 from trainload.running.feed import Signals, Tenant
 from trainload.running.slices import RunPlan, Slice
 from trainload.running.stats import LoaderStats
@@ -28,7 +28,7 @@ class ArenaFeed:
     """The pictures of one run. memory: the fill that holds all samples for good, or the pair to fill in turn.
 
     reads: into the former, what brings the samples that are missing. following: gives the plan of the next epoch, whose
-    first window is read into the pair, and kept there.
+    first segment is read into the pair, and kept there.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class ArenaFeed:
         following: Callable[[], RunPlan] | None = None,
     ) -> None:
         self._plan = plan
-        self._windows: list[int] = plan.windows.tolist()
+        self._segments: list[int] = plan.segments.tolist()
         self._pictures = pictures
         self._memory = memory
         self._stats = stats
@@ -50,10 +50,10 @@ class ArenaFeed:
         self._following = following
         self._next_plan: RunPlan | None = None
         self._arenas: Sequence[NDArray[np.uint8]] = ()
-        self._fills: dict[int, tuple[Fill, Reads | None]] = {}  # by window
-        self._windows_planned = 0
+        self._fills: dict[int, tuple[Fill, Reads | None]] = {}  # by segment
+        self._segments_planned = 0
         self._first_done = False  # some batch is done
-        self._failed: dict[tuple[int, int], Exception] = {}  # (window, row of its layout): what its read raised
+        self._failed: dict[tuple[int, int], Exception] = {}  # (segment, row of its layout): what its read raised
 
     @property
     def loops(self) -> int:
@@ -72,10 +72,10 @@ class ArenaFeed:
             if kept is not None:
                 fill, _ = self._fills[0] = kept.filled
                 self._arenas = sorted(self._arenas, key=lambda arena: arena is not fill.arena)
-                self._windows_planned = 1
+                self._segments_planned = 1
         else:
             self._fills[0] = self._memory, self._resident_reads
-            self._windows_planned = 1
+            self._segments_planned = 1
 
     def wait_for(self, part: Slice) -> Fill | None:
         """The fill that holds the slice's samples, once all have arrived; None where all is over.
@@ -85,7 +85,7 @@ class ArenaFeed:
         started = time.perf_counter()
         with self._lock:
             while not self._signals.stopped:
-                fill, _ = self._fills.get(part.window, NOTHING)
+                fill, _ = self._fills.get(part.segment, NOTHING)
                 if fill is not None and self._has_arrived(fill, part):
                     self._stats.data_waits_seconds += time.perf_counter() - started
                     return fill
@@ -94,14 +94,14 @@ class ArenaFeed:
 
     def consumed(self, part: Slice) -> None:
         """The samples of a slice may go."""
-        fill, _ = self._fills.get(part.window, NOTHING)
+        fill, _ = self._fills.get(part.segment, NOTHING)
         if fill is not None and self._arenas:
             fill.left -= part.end - part.first
             if fill.left == 0:
                 self._room.notify_all()
 
     def batch_done(self) -> None:
-        """With the first batch the second window may be filled."""
+        """With the first batch the second segment may be filled."""
         if not self._first_done:
             self._first_done = True
             self._room.notify_all()
@@ -113,7 +113,7 @@ class ArenaFeed:
 
     def close(self, run: Tenant) -> None:
         """Give the arenas back; what was read ahead for the next epoch is kept there."""
-        read_ahead = self._fills.get(len(self._windows) - 1)
+        read_ahead = self._fills.get(len(self._segments) - 1)
         kept = Kept(self._next_plan, read_ahead) if read_ahead is not None else None
         self._fills.clear()  # a run that is kept must not keep the arenas
         self._arenas = ()
@@ -123,27 +123,27 @@ class ArenaFeed:
     def _has_arrived(self, fill: Fill, part: Slice) -> bool:
         rows = fill.layout.find(part.job.ids[part.first : part.end])
         for row in rows.tolist() if self._failed else ():
-            if (part.window, row) in self._failed:
-                raise self._failed[part.window, row]
+            if (part.segment, row) in self._failed:
+                raise self._failed[part.segment, row]
         return bool(fill.arrived[rows].all())
 
     def loop(self, n: int) -> None:
-        """Read what is the n-th loop's part of every window."""
+        """Read what is the n-th loop's part of every segment."""
         pictures = self._pictures.clone()
         try:
-            for window in range(len(self._windows) - (self._following is None)):
-                fill, reads = self._fill_of(window, planner=n == 0)
+            for segment in range(len(self._segments) - (self._following is None)):
+                fill, reads = self._fill_of(segment, planner=n == 0)
                 if fill is None or reads is None:
                     continue
                 for k in reads.order[n :: self._plan.io_workers]:
                     if self._signals.stopped:
                         return
-                    self._read(pictures, window, fill, reads, k)
+                    self._read(pictures, segment, fill, reads, k)
         finally:
             if pictures is not self._pictures:
                 pictures.close()
 
-    def _read(self, pictures: PictureSet, window: int, fill: Fill, reads: Reads, k: int) -> None:
+    def _read(self, pictures: PictureSet, segment: int, fill: Fill, reads: Reads, k: int) -> None:
         started = time.perf_counter()
         failure, size = None, 0
         try:
@@ -152,45 +152,45 @@ class ArenaFeed:
             failure = error
         with self._lock:
             if failure is not None:
-                self._failed |= {(window, row): failure for row in reads.rows_of(k).tolist()}
+                self._failed |= {(segment, row): failure for row in reads.rows_of(k).tolist()}
             self._stats.read_bytes += size
             self._stats.read_seconds += time.perf_counter() - started
             self._data.notify_all()
 
-    def _fill_of(self, window: int, *, planner: bool) -> tuple[Fill | None, Reads | None]:
-        """A window's fill and reads, planned by the first IO worker once an arena is free; nothing where it is over."""
+    def _fill_of(self, segment: int, *, planner: bool) -> tuple[Fill | None, Reads | None]:
+        """A segment's fill and reads, planned by the first IO loop once an arena is free; nothing at the end."""
         with self._lock:
-            while not self._signals.stopped and window >= self._windows_planned:
-                if planner and self._is_free(window):
+            while not self._signals.stopped and segment >= self._segments_planned:
+                if planner and self._is_free(segment):
                     break
                 self._room.wait()
-            if self._signals.stopped or window < self._windows_planned:
-                return self._fills.get(window, NOTHING)
-        ids = self._samples_of(window)
-        arena = self._arenas[window % 2]
+            if self._signals.stopped or segment < self._segments_planned:
+                return self._fills.get(segment, NOTHING)
+        ids = self._samples_of(segment)
+        arena = self._arenas[segment % 2]
         places = self._pictures.places
         fill = Fill(arena, plan_reads(places, ids, limit_bytes=len(arena)), left=len(ids))
         reads = fill.all_reads() if self._pictures.has_blocks else fill.missing_reads(places, ids)
         with self._lock:
-            self._fills.pop(window - 2, None)
-            self._fills[window] = fill, reads
-            self._windows_planned = window + 1
+            self._fills.pop(segment - 2, None)
+            self._fills[segment] = fill, reads
+            self._segments_planned = segment + 1
             self._room.notify_all()
         return fill, reads
 
-    def _is_free(self, window: int) -> bool:
-        """True once a window's arena may be filled. The second window waits for the first batch, unless that needs it:
+    def _is_free(self, segment: int) -> bool:
+        """True once a segment's arena may be filled. The second one waits for the first batch, unless that needs it:
         an epoch starts in half the time where its reads and the decoding do not share the processors.
         """
-        before, _ = self._fills.get(window - 2, NOTHING)
+        before, _ = self._fills.get(segment - 2, NOTHING)
         if before is not None:
             return before.left == 0
-        return window == 0 or self._first_done or int(self._plan.share.bounds[1]) > self._windows[1]
+        return segment == 0 or self._first_done or int(self._plan.share.bounds[1]) > self._segments[1]
 
-    def _samples_of(self, window: int) -> NDArray[np.int64]:
-        """The stream's part in a window; in the one after the last it is the next epoch's first part."""
+    def _samples_of(self, segment: int) -> NDArray[np.int64]:
+        """The stream's part in a segment; in the one after the last it is the next epoch's first part."""
         plan = self._plan
-        if window == len(plan.windows) - 1 and self._following is not None:
+        if segment == len(plan.segments) - 1 and self._following is not None:
             plan = self._next_plan = self._following()
-            window = 0
-        return plan.stream[plan.windows[window] : plan.windows[window + 1]]
+            segment = 0
+        return plan.stream[plan.segments[segment] : plan.segments[segment + 1]]

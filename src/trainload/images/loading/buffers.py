@@ -83,7 +83,7 @@ class BatchPool:
         self._shape = tuple(shape)
         self._dtype = np.dtype(dtype)
         self._size = math.prod(self._shape) * self._dtype.itemsize
-        self._memory = MemoryPool(0)
+        self._memory = MemoryPool(0, small_bytes=1)
         self._memory.allow(kept * self._memory.room_of(self._size))
 
     def take(self, count: int) -> NDArray[np.generic]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from trainload.errors import FormatError, SampleError
 from trainload.images.loading.layout import ReadPlan, plan_reads
-from trainload.images.loading.pictures import PictureSet, Places
+from trainload.images.loading.picture_sets import PictureSet, Places
 from trainload.memory.aligned import aligned_array
 
 

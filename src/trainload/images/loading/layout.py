@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from trainload.images.loading.pictures import Places
+from trainload.images.loading.picture_sets import Places
 from trainload.storage.read_plan import join_requests
 
 MAX_GAP_BYTES = 64 << 10  # reading on over this much costs less than another read
@@ -79,14 +79,13 @@ def _unique(ids: NDArray[np.int64]) -> NDArray[np.int64]:
     return ids if (ids[1:] > ids[:-1]).all() else np.unique(ids)
 
 
-def buffer_windows(
+def buffer_segments(
     places: Places, ids: NDArray[np.int64], groups: NDArray[np.integer] | None, limit_bytes: int
 ) -> NDArray[np.int64]:
-    """Cut a stream of samples into windows that each fit into a buffer of `limit_bytes`: int64 [windows + 1] bounds.
+    """Cut a stream of samples into segments that each fit into a buffer of `limit_bytes`: int64 [segments + 1] bounds.
 
-    groups: the buffer group of every sample, in stream order, or None. Where the stream visits each group once, windows
-    are whole groups, as many as surely fit; else they are as many samples as surely fit. A window holds at least one
-    group or sample.
+    groups: the buffer group of every sample, in stream order, or None. Where the stream visits each group once, a
+    segment is whole groups, as many as surely fit; else it is as many samples as surely fit. It holds at least one.
     """
     if not len(ids):
         return np.zeros(1, np.int64)
@@ -100,8 +99,8 @@ def buffer_windows(
     while cuts[-1] < len(bounds) - 1:
         fits = int(np.searchsorted(filled, filled[cuts[-1]] + limit_bytes, side="right")) - 1
         cuts.append(max(fits, cuts[-1] + 1))
-    windows: NDArray[np.int64] = bounds[cuts]
-    return windows
+    segments: NDArray[np.int64] = bounds[cuts]
+    return segments
 
 
 def _group_costs(places: Places, ids: NDArray[np.int64], group_starts: NDArray[np.int64]) -> NDArray[np.int64]:

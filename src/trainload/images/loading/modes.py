@@ -9,6 +9,7 @@ from trainload.memory.limits import MemoryLimit
 from trainload.memory.plan import size_text
 
 Mode = Literal["fully", "partial"]
+AskedMode = Literal["auto", "fully", "partial"]
 
 
 class ModeChoice(NamedTuple):
@@ -18,7 +19,7 @@ class ModeChoice(NamedTuple):
     reason: str
 
 
-def choose_mode(asked: str, needed_bytes: int, limit: MemoryLimit, processes: int = 1) -> ModeChoice:
+def choose_mode(asked: AskedMode, needed_bytes: int, limit: MemoryLimit, processes: int = 1) -> ModeChoice:
     """`asked` is "fully", "partial" or "auto": FULLY where the set fits in half of this process's share of the memory.
 
     limit: what the process may use; shared by `processes` processes of one job on this machine. Raises UsageError.

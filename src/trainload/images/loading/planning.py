@@ -1,4 +1,4 @@
-"""From an order and a position to what a run does: the rank's stream, its batches, its buffer windows."""
+"""From an order and a position to what a run does: the rank's stream, its batches, its segments."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from trainload.images.loading.layout import ALIGNMENT, buffer_windows
-from trainload.images.loading.pictures import Places
-from trainload.images.loading.selection import Selection
+from trainload.images.loading.layout import ALIGNMENT, buffer_segments
+from trainload.images.loading.picture_sets import Places
 from trainload.running.order import Cut, OrderRule, block_groups, cut_order
+from trainload.running.selection import Selection
 from trainload.running.slices import RunPlan
 
 MOST_SLICE = 16  # pictures that a decode worker takes at a time,
@@ -34,7 +34,7 @@ class Workforce:
 class Planner:
     """Makes the plans of one loader's runs, and keeps the one that was made ahead.
 
-    labels: int32, of the whole set. places: where samples lie, None where nothing is read. has_blocks: units are
+    places: where samples lie, None where nothing is read. has_blocks: units are
     blocks. whole_batches: a batch is one piece of work, since a sample costs next to nothing.
     """
 
@@ -44,7 +44,6 @@ class Planner:
         cut: Cut,
         workforce: Workforce,
         *,
-        labels: NDArray[np.int32],
         places: Places | None,
         has_blocks: bool,
         whole_batches: bool = False,
@@ -52,7 +51,6 @@ class Planner:
         self._selection = selection
         self._cut = cut
         self._workforce = workforce
-        self._labels = labels
         self._places = places
         self._has_blocks = has_blocks
         self._slice_size = cut.batch_size
@@ -80,19 +78,18 @@ class Planner:
         selection, places, force = self._selection, self._places, self._workforce
         share = cut_order(self._cut, len(selection), position)
         stream, draws = selection.order(rule, epoch)[share.positions], selection.draws(rule, epoch)
-        windows = np.array([0, len(stream)], np.int64)
+        segments = np.array([0, len(stream)], np.int64)
         if places is not None and buffer_bytes is not None:
             groups = None
             if self._has_blocks and rule.shuffle in ("none", "group"):
                 groups = block_groups(rule, epoch, selection.blocks)[places.unit[stream]]
-            windows = buffer_windows(places, stream, groups, buffer_bytes)
+            segments = buffer_segments(places, stream, groups, buffer_bytes)
         return RunPlan(
             seed=rule.seed,
             epoch=epoch,
             stream=stream,
             share=share,
-            windows=windows,
-            labels=self._labels,
+            segments=segments,
             workers=force.workers,
             io_workers=force.io_workers,
             prefetch=force.prefetch,

@@ -8,9 +8,9 @@ from math import lgamma
 import numpy as np
 from numpy.typing import NDArray
 
-from trainload.images.loading.pictures import open_set
-from trainload.images.loading.selection import select
+from trainload.images.loading.picture_sets import open_set
 from trainload.running.order import OrderRule, Shuffle
+from trainload.running.selection import select
 
 MOST_BATCHES = 512  # enough for a mean; an epoch of ImageNet has 5,000
 

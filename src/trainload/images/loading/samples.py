@@ -14,7 +14,8 @@ from trainload.images.decode import PictureDecoder
 from trainload.images.limits import BYTES_PER_PIXEL, PictureLimits
 from trainload.images.loading.fill import Fill
 from trainload.images.loading.layout import plan_reads
-from trainload.images.loading.pictures import LoadedSet, Origin
+from trainload.images.loading.picture_batch import PictureBatch
+from trainload.images.loading.picture_sets import LoadedSet, Origin
 from trainload.images.ops.protocols import BatchContext
 from trainload.images.ops.split import run_batch_ops, split_ops
 from trainload.memory.aligned import aligned_array
@@ -81,7 +82,6 @@ class SampleDecoder:
         self.entry_point_bytes = entry_point_bytes
         self.picture_shape = self._pictures.shape
         self.dtype = self._pictures.dtype
-        self._layout = layout or ("NHWC" if self.dtype == np.uint8 else "NCHW")
         self.gathers = not split.core and self.dtype == np.uint8 and self.picture_shape == shape
         beside = 0 if samples.pictures is None else 2 * self.limits.beside_bytes
         self.scratch_bytes = SCRATCH_BYTES + OUTPUT_SCRATCH_BYTES * int(np.prod(self.picture_shape)) // 3 + beside
@@ -108,7 +108,8 @@ class SampleDecoder:
 
     def decode(self, scratch: Scratch, fill: Fill | None, job: BatchJob, first: int, end: int) -> None:
         """Decode samples [first:end] of the batch into its images; bad ones get a code and a reason."""
-        ids, images = job.ids[first:end], job.images[first:end]
+        batch: PictureBatch = job.items
+        ids, images = job.ids[first:end], batch.images[first:end]
         draws = None if job.draws is None else job.draws[first:end]
         places = self._samples.places
         if fill is None or places is None:
@@ -127,10 +128,10 @@ class SampleDecoder:
             job.seed,
             job.epoch,
             images,
-            job.codes[first:end],
+            batch.codes[first:end],
             draws,
         )
-        job.reasons.update({first + n: reason for n, reason in (reasons | damaged).items()})
+        batch.reasons.update({first + n: reason for n, reason in (reasons | damaged).items()})
 
     def _take_pixels(
         self,
@@ -149,17 +150,18 @@ class SampleDecoder:
 
     def finish(self, job: BatchJob) -> None:
         """Make the output of a batch whose slices are all decoded. Raises SampleError for the first damaged picture."""
-        damaged = np.flatnonzero(job.codes)
+        batch: PictureBatch = job.items
+        damaged = np.flatnonzero(batch.codes)
         if len(damaged):
             if not self._replace:
                 raise self._error(job, int(damaged[0]))
-            job.damage = [self._error(job, n) for n in damaged.tolist()]
+            batch.damage = [self._error(job, n) for n in damaged.tolist()]
             self._replace_damaged(job, damaged)
-        images: Any = job.images
-        labels: Any = job.labels
+        images: Any = batch.images
+        labels: Any = batch.labels
         if self._batch_ops:
             first_draw = 0 if job.draws is None or not len(job.draws) else int(job.draws[0])
-            context = BatchContext(job.seed, job.epoch, job.ids, self._layout, first_draw)
+            context = BatchContext(job.seed, job.epoch, job.ids, self._pictures.layout, first_draw)
             images, labels = run_batch_ops(self._batch_ops, images, labels, context)
         job.output = (images, labels, job.ids) if self._with_ids else (images, labels)
 
@@ -168,35 +170,38 @@ class SampleDecoder:
         origin = Origin(None, "", "")
         if self._samples.pictures is not None:
             origin = self._samples.pictures.origin(sample)
-        reason = job.reasons.get(n, "the picture cannot be decoded")
+        reason = job.items.reasons.get(n, "the picture cannot be decoded")
         return SampleError(reason, sample=sample, block=origin.block, source=origin.source, path=origin.path)
 
     def _replace_damaged(self, job: BatchJob, damaged: NDArray[np.int64]) -> None:
         """Put the next good sample of the batch (from its end on: from its start) in place of each damaged one."""
-        good = np.flatnonzero(job.codes == 0)
+        batch: PictureBatch = job.items
+        good = np.flatnonzero(batch.codes == 0)
         job.ids = job.ids.copy()
         job.draws = None if job.draws is None else job.draws.copy()
         if not len(good):
             self._find_replacement(job)
             good, damaged = np.zeros(1, np.int64), np.arange(1, len(job.ids))
         stand_ins = good[np.searchsorted(good, damaged) % len(good)]
-        job.images[damaged] = job.images[stand_ins]
-        job.labels[damaged] = job.labels[stand_ins]
+        batch.images[damaged] = batch.images[stand_ins]
+        batch.labels[damaged] = batch.labels[stand_ins]
         job.ids[damaged] = job.ids[stand_ins]
         if job.draws is not None:
             job.draws[damaged] = job.draws[stand_ins]
 
     def _find_replacement(self, job: BatchJob) -> None:
         """All of the batch is damaged: let the first good one of this rank's next samples take the first place."""
+        batch: PictureBatch = job.items
         for n, sample in enumerate(job.following[:MOST_REPLACEMENTS_TRIED].tolist()):
             draws = None if job.following_draws is None else job.following_draws[n : n + 1]
             trial = self.decode_now(np.array([sample]), job.seed, job.epoch, draws=draws)
-            if trial.codes[0] == 0:
-                job.images[0], job.labels[0], job.ids[0] = trial.images[0], trial.labels[0], sample
+            found: PictureBatch = trial.items
+            if found.codes[0] == 0:
+                batch.images[0], batch.labels[0], job.ids[0] = found.images[0], found.labels[0], sample
                 if job.draws is not None and draws is not None:
                     job.draws[0] = draws[0]
                 return
-        raise job.damage[0]
+        raise batch.damage[0]
 
     def decode_now(
         self,
@@ -208,9 +213,8 @@ class SampleDecoder:
         draws: NDArray[np.uint32] | None = None,
     ) -> BatchJob:
         """A batch of any samples, read (unless `fill` holds them) and decoded on this thread; not yet finished."""
-        labels = self._samples.labels[ids].astype(np.int64)
         images = np.empty((len(ids), *self.picture_shape), self.dtype)
-        job = BatchJob(ids, labels, images, np.zeros(len(ids), np.int32), seed, epoch, 0, ids[:0], draws)
+        job = BatchJob(ids, PictureBatch.into(images, self._samples.labels[ids]), seed, epoch, 0, ids[:0], draws)
         if self._samples.pictures is not None and fill is None:
             plan = plan_reads(self._samples.pictures.places, ids)
             fill = Fill(aligned_array(plan.size_bytes), plan)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 from trainload.errors import UsageError
 from trainload.memory.pool import MemoryPool
 from trainload.recordings.samples.clip import NO_RESIDUAL, NO_TIME, Clip
+from trainload.running.arguments import check_choice
 
 Values = NDArray[Any] | list[list[NDArray[Any] | None]]
-VARY = ("pad", "list", "views")
+Vary = Literal["pad", "list", "views"]
+VARY: tuple[Vary, ...] = ("pad", "list", "views")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ class ClipBatch:
 
 
 def collate(
-    clips: Sequence[Clip], *, vary: str = "pad", squeeze: bool = False, memory: MemoryPool | None = None
+    clips: Sequence[Clip], *, vary: Vary = "pad", squeeze: bool = False, memory: MemoryPool | None = None
 ) -> ClipBatch:
     """One batch of clips. squeeze: drop the axis of frames.
 
@@ -58,8 +60,7 @@ def collate(
     every stream is a list of B lists of the clips' own arrays, which are read-only, and nothing is copied.
     memory: where stacked values come from; left out, each has its own.
     """
-    if vary not in VARY:
-        raise UsageError(f"vary is {vary!r}; give one of {', '.join(VARY)}")
+    check_choice("vary", vary, VARY)
     streams = tuple(dict.fromkeys(name for clip in clips for name in clip.values))
     batch = ClipBatch(
         {},
@@ -101,7 +102,7 @@ def _table(rows: Sequence[Any], width: int, blank: Any) -> NDArray[Any]:
     return table
 
 
-def _stack(rows: Sequence[list[NDArray[Any] | None]], width: int, vary: str, memory: MemoryPool | None) -> Values:
+def _stack(rows: Sequence[list[NDArray[Any] | None]], width: int, vary: Vary, memory: MemoryPool | None) -> Values:
     """The frames of all clips in one array where their shapes allow it."""
     if vary == "views":
         return [list(row) for row in rows]

@@ -6,6 +6,7 @@ A unit is what is read in one piece when all of it is wanted: a 16 MB block of a
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from trainload.errors import FormatError, SampleError, UsageError
+from trainload.images.classes.folder_rules import is_held_out_split
 from trainload.images.reading.arrays import ArrayReader
 from trainload.images.reading.dts import DtsReader
 from trainload.images.reading.folder import FolderReader
@@ -187,13 +189,14 @@ class LoadedSet(NamedTuple):
 
     labels: int32 [n]. blocks: int64 [n], the block of each sample (its own number where there are none).
     largest_picture: pixels of the largest one, as far as the set says so; for a folder, a usual photograph's.
-    most_pixels: a picture with more is none of this set; None where the set makes no such promise.
+    most_pixels: a picture with more is none of this set; None where the set makes no such promise. is_training: None
+    where only a folder's name says that it is not (val, test).
     """
 
     labels: NDArray[np.int32]
     blocks: NDArray[np.int64]
     has_blocks: bool
-    is_training: bool
+    is_training: bool | None
     largest_picture: int
     most_pixels: int | None
     pictures: PictureSet | None
@@ -221,5 +224,6 @@ def open_set(ds: object) -> tuple[object, LoadedSet]:
         return ds, LoadedSet(ds.labels, blocks.places.unit, True, training, largest, most, blocks, None)
     if isinstance(ds, FolderReader):
         files = FolderPictures(ds)
-        return ds, LoadedSet(ds.labels, files.places.unit, False, True, USUAL_PIXELS, None, files, None)
+        says = None if is_held_out_split(Path(ds.path).name) else True
+        return ds, LoadedSet(ds.labels, files.places.unit, False, says, USUAL_PIXELS, None, files, None)
     raise UsageError(f"an ImageLoader reads what trainload.open gives for pictures, not {type(ds).__name__}")

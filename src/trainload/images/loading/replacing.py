@@ -34,18 +34,19 @@ class Replacements:
 
     def count(self, job: BatchJob) -> None:
         """Take in a batch that is about to be handed out. Raises SampleError where it goes beyond the limit."""
-        if not job.damage:
+        damage = job.items.damage
+        if not damage:
             return
-        self._count += len(job.damage)
-        self._causes.extend(job.damage)
+        self._count += len(damage)
+        self._causes.extend(damage)
         first = self._stats.replaced == 0
-        self._stats.count_replaced(len(job.damage), job.damage[-1])
+        self._stats.count_replaced(len(damage), damage[-1])
         if self._limit is not None and self._count > self._limit:
             raise self._beyond()
         if first:
             most = "" if self._limit is None else f", at most {self._limit:,} in an epoch (replace_limit)"
             warnings.warn(
-                f"another picture stands in for {job.damage[0]}; loader.stats.replaced counts such pictures{most}",
+                f"another picture stands in for {damage[0]}; loader.stats.replaced counts such pictures{most}",
                 RuntimeWarning,
                 stacklevel=_STACK,
             )

@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from trainload.errors import UsageError
 from trainload.running.order import DRAWS_SINCE, MOST_REPEATED, OrderRule, draw_numbers, epoch_order
-from trainload.running.state import fingerprint
 
 
 class Selection:
@@ -48,10 +47,6 @@ class Selection:
             newest = list(self._orders.items())[-1:]
             self._orders = dict([*newest, ((rule, epoch), found)])
         return found
-
-    def fingerprint(self, labels: NDArray[np.int32], sizes: NDArray[np.int64] | None) -> str:
-        """Stands for this choice from a set with these labels and sizes."""
-        return fingerprint(labels, sizes, self.ids, self.weights)
 
 
 def select(count: int, blocks: NDArray[np.int64], indices: ArrayLike | None, weights: ArrayLike | None) -> Selection:

@@ -5,10 +5,7 @@ from __future__ import annotations
 import weakref
 from dataclasses import dataclass
 
-from trainload.errors import UsageError
-from trainload.running.order import Cut, OrderRule
-
-EPOCHS = 1 << 32  # epochs count from 0; docs/order.md gives them 32 bits
+from trainload.running.order import Cut, OrderRule, checked_epoch
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +18,7 @@ class Start:
     cut: Cut
 
 
-class Progress:
+class Cursor:
     """Position counts samples of the global order that all ranks have consumed. One consumer thread.
 
     next: (epoch, position) at which the next pass begins. epoch, position: what `state_dict` speaks of: the epoch being
@@ -45,13 +42,12 @@ class Progress:
 
         A pass that is at work in this very epoch stays what `state_dict` speaks of.
         """
-        if not 0 <= epoch < EPOCHS:
-            raise UsageError(f"epoch {epoch} is not in 0 .. 2^32 - 1")
+        epoch = checked_epoch(epoch)
         newest = None if self._newest is None else self._newest()
         if newest is not None and newest.epoch == epoch:
-            self.next = (int(epoch), 0)
+            self.next = (epoch, 0)
         elif epoch != self.next[0]:
-            self.go_to(int(epoch), 0)
+            self.go_to(epoch, 0)
 
     def go_to(self, epoch: int, position: int) -> None:
         """Let the next pass start there, and an older one say nothing more."""
@@ -90,14 +86,14 @@ class Progress:
 class Pass:
     """One pass over an epoch, as its iterator reports it."""
 
-    def __init__(self, progress: Progress, epoch: int) -> None:
-        self._progress = progress
+    def __init__(self, cursor: Cursor, epoch: int) -> None:
+        self._cursor = cursor
         self.epoch = epoch
 
     def delivered(self, position: int) -> None:
         """A batch was handed out; after it the ranks have consumed `position` samples."""
-        self._progress.reached(self, position)
+        self._cursor.reached(self, position)
 
     def finished(self) -> None:
         """The last batch was handed out, and another was asked for."""
-        self._progress.reached(self, None)
+        self._cursor.reached(self, None)

@@ -1,0 +1,87 @@
+"""The keywords of ImageLoader as types: for editors, for the adapters that pass them on, and the group for experts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypedDict
+
+from numpy.typing import ArrayLike
+
+from trainload.images.loading.buffers import BufferPair
+from trainload.images.loading.modes import AskedMode
+from trainload.images.ops.split import Out
+from trainload.running.arguments import FOREIGN, check_count
+from trainload.running.order import AskedShuffle, Last
+
+OnError = Literal["raise", "replace"]
+Verify = Literal["blocks", "none"]
+DctScale = Literal["off", "auto"]
+Orientation = Literal["stored", "exif"]
+Layout = Literal["NHWC", "NCHW", "NHWC4"]
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """How the threads of an ImageLoader share work and memory. For experts: the defaults suit disks and networks alike.
+
+    prefetch: batches in the making, beside the one in use. io_workers: threads that read. prefetch_factor: blocks per
+    such thread in each of the two buffers of mode "partial"; a buffer of prefetch_factor x io_workers blocks is what
+    shuffle="group" mixes, so this product, and nothing else here, is part of the order. buffers: a BufferPair that
+    several loaders share, one at a time. Raises UsageError for what cannot be.
+    """
+
+    prefetch: int = 3
+    io_workers: int = 2
+    prefetch_factor: int = 4
+    buffers: BufferPair | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("prefetch", "io_workers", "prefetch_factor"):
+            check_count(name, getattr(self, name))
+
+    @property
+    def group_blocks(self) -> int:
+        """Blocks of one buffer."""
+        return int(self.prefetch_factor * self.io_workers)
+
+
+class AdapterOptions(TypedDict, total=False):
+    """The keywords of ImageLoader that every adapter passes on as they are."""
+
+    mode: AskedMode
+    seed: int
+    shuffle: AskedShuffle
+    last: Last
+    rank: int | None
+    world_size: int | None
+    workers: int | None
+    on_error: OnError
+    replace_limit: int | None
+    verify: Verify
+    dct_scale: DctScale
+    orientation: Orientation
+    indices: ArrayLike | None
+    weights: ArrayLike | None
+    out: Out | None
+    with_ids: bool
+    tuning: Tuning
+
+
+class _Required(TypedDict):
+    batch_size: int
+
+
+class ImageOptions(AdapterOptions, _Required, total=False):
+    """All keywords of ImageLoader."""
+
+    ops: Sequence[Any]
+    layout: Layout | None
+
+
+HINTS = FOREIGN | {
+    "transform": "ops=[...] are operations per picture; a transform of your own: trainload.torch.ImageDataset",
+    "target_transform": "map the labels in the loop, or in a callable in ops, which gets (images, labels) of a batch",
+    "collate_fn": "ops=[..., your_callable] gets (images, labels) of a whole batch",
+    "prefetch_factor": "tuning=trainload.Tuning(prefetch=N) is the number of batches in the making",
+}
