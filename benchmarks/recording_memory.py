@@ -21,7 +21,7 @@ from typing import Any
 from machine import machine
 from trainload.recordings.exporters.mcap import export_mcap
 from trainload.recordings.exporters.slice import slice_recording
-from trainload.recordings.importers.run import import_source
+from trainload.recordings.importers.import_source import import_source
 from trainload.recordings.importers.source import Channel, Damage, SourceFrame, SourceStream, Span
 from trainload.recordings.reading.hyperframe import HyperframeReader
 from trainload.recordings.recovering.recover import recover

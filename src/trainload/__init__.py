@@ -51,7 +51,7 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test holds 
     from trainload.recordings.aligning.pairs import Pair, Pairs, align
     from trainload.recordings.aligning.report import Report
     from trainload.recordings.aligning.streams import ArrayStreams
-    from trainload.recordings.exporters.frames import extract_frames
+    from trainload.recordings.exporters.frame_files import extract_frames
     from trainload.recordings.exporters.mcap import export_mcap
     from trainload.recordings.exporters.merge import merge_recordings
     from trainload.recordings.exporters.slice import slice_recording
@@ -133,7 +133,7 @@ _HOMES: dict[str, str] = {
     "collate": "trainload.recordings.samples.collate",
     "export_mcap": "trainload.recordings.exporters.mcap",
     "extract": "trainload.images.extract",
-    "extract_frames": "trainload.recordings.exporters.frames",
+    "extract_frames": "trainload.recordings.exporters.frame_files",
     "import_recording": "trainload.recordings.importers.import_any",
     "merge_recordings": "trainload.recordings.exporters.merge",
     "open": "trainload.open_any",

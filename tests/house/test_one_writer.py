@@ -21,7 +21,7 @@ from picture_folders import encoded
 from trainload.cli.pack import pack_app
 from trainload.images.extract import extract
 from trainload.images.packing.arrays import pack_arrays
-from trainload.recordings.exporters.frames import extract_frames
+from trainload.recordings.exporters.frame_files import extract_frames
 from trainload.recordings.exporters.merge import merge_recordings
 from trainload.recordings.exporters.slice import slice_recording
 from trainload.recordings.recovering.recover import recover

@@ -78,7 +78,7 @@ def test_pairs_of_a_recording_pickle_as_its_path(drive_path):
         expected, data = pairs.values("imu"), pickle.dumps(pairs)
     again = pickle.loads(data)
     assert np.array_equal(again.values("imu"), expected)
-    again.drive.reader.close()
+    again.recording.reader.close()
 
 
 def test_pictures_cannot_be_interpolated(drive_path):

@@ -16,7 +16,7 @@ import trainload as tl
 from drive_data import SECOND, equal, write_drive
 from trainload.recordings.samples.clip import NO_RESIDUAL, NO_TIME, Clip
 from trainload.recordings.samples.collate import collate
-from trainload.recordings.writing.split import Split
+from trainload.recordings.writing.part_folder import PartFolder
 from trainload.recordings.writing.writer import HyperframeWriter
 
 
@@ -157,7 +157,7 @@ def test_late_frames_and_the_seams_between_parts_are_no_gaps(
     monkeypatch.setattr("trainload.recordings.samples.chunks.CHUNK_BYTES", chunk_bytes)
     times = [*range(0, 600, 10), *range(605, 700, 10), 333, 337, *range(705, 1000, 10)]  # two come late
     with HyperframeWriter(
-        tmp_path / "part-00000.hfr", window=50, lateness=0, split=Split(tmp_path, most_ns=300)
+        tmp_path / "part-00000.hfr", window=50, lateness=0, part_folder=PartFolder(tmp_path, most_ns=300)
     ) as out:
         stream = out.add_stream("s", dtype="<i8")
         for time in times:

@@ -28,7 +28,7 @@ from trainload.recordings.format.streams import StreamInfo, packed_dtype, stream
 from trainload.recordings.importers.columns import seconds_to_ns
 from trainload.recordings.importers.folders.euroc.asl_yaml import calibration_from_yaml
 from trainload.recordings.importers.formats import FORMATS, open_source
-from trainload.recordings.importers.run import import_source
+from trainload.recordings.importers.import_source import import_source
 from trainload.recordings.importers.source import Damage
 from trainload.recordings.writing.writer import HyperframeWriter
 

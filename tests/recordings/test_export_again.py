@@ -12,8 +12,8 @@ import trainload as tl
 from test_import_topics import T0, imu, written
 from trainload.recordings.exporters.mcap import export_mcap
 from trainload.recordings.format.exported import FRAME_ENCODING, FRAME_TOPIC, RECORDING, STREAM_SCHEMA
+from trainload.recordings.importers.import_source import import_source
 from trainload.recordings.importers.logs.mcap.source import McapSource
-from trainload.recordings.importers.run import import_source
 
 pytest.importorskip("mcap")
 

@@ -19,7 +19,7 @@ from trainload.recordings.importers.folders.comma import open_comma
 from trainload.recordings.importers.folders.euroc.source import open_euroc
 from trainload.recordings.importers.folders.kitti.source import open_kitti
 from trainload.recordings.importers.folders.tum import open_tum
-from trainload.recordings.importers.run import import_source
+from trainload.recordings.importers.import_source import import_source
 from trainload.recordings.writing.writer import HyperframeWriter
 
 MS = 1_000_000

@@ -21,7 +21,7 @@ from trainload.cli.app import app
 from trainload.errors import FormatError, UsageError
 from trainload.formats.sections import sections_from_bytes
 from trainload.recordings.checking.hyperframe import verify_hyperframe
-from trainload.recordings.exporters.frames import extract_frames, stream_paths
+from trainload.recordings.exporters.frame_files import extract_frames, stream_paths
 from trainload.recordings.exporters.merge import merge_recordings
 from trainload.recordings.exporters.rewrite import Selection, rewrite
 from trainload.recordings.exporters.slice import slice_recording

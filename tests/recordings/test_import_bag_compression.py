@@ -16,11 +16,11 @@ from test_import_rosbags import by_oracle, messages_of
 from trainload.codecs.compression import zstd_compress, zstd_file
 from trainload.errors import FormatError
 from trainload.recordings.importers.formats import open_source
+from trainload.recordings.importers.import_source import import_source
 from trainload.recordings.importers.logs.mcap.source import McapSource
 from trainload.recordings.importers.logs.plain_files import PREFIX
 from trainload.recordings.importers.logs.rosbag2.metadata import BagMetadata
 from trainload.recordings.importers.logs.rosbag2.source import Rosbag2Source, open_rosbag2
-from trainload.recordings.importers.run import import_source
 
 rosbag2 = pytest.importorskip("rosbags.rosbag2")
 MODES = [("SQLITE3", "FILE"), ("SQLITE3", "MESSAGE"), ("MCAP", "FILE"), ("MCAP", "MESSAGE"), ("MCAP", "STORAGE")]

@@ -12,8 +12,8 @@ import trainload as tl
 from cdr_encoder import encode
 from sensor_messages import LATENCY, ROS2, TYPES, acquired, cloud, message
 from trainload.recordings.format.envelopes import Envelope
+from trainload.recordings.importers.import_source import ImportReport, import_source
 from trainload.recordings.importers.logs.mcap.source import McapSource
-from trainload.recordings.importers.run import ImportReport, import_source
 from trainload.recordings.importers.source import Channel, SourceFrame, SourceStream
 
 mcap_writer = pytest.importorskip("mcap.writer")
@@ -184,7 +184,7 @@ def test_encapsulations_that_nobody_knows_stay_whole(tmp_path):
 
 
 def test_a_header_is_found_in_idl_definitions(tmp_path):
-    from trainload.recordings.importers.logs.messages.ros import ros_splitter
+    from trainload.recordings.importers.logs.messages.ros import ros_parser
 
     idl = """
     // generated
@@ -202,7 +202,7 @@ def test_a_header_is_found_in_idl_definitions(tmp_path):
     stamps = {}
     for name in ("Reading", "Bare"):
         channel = Channel("/x", f"demo/msg/{name}", "cdr", "ros2idl", idl.encode())
-        stamps[name] = ros_splitter(channel)(data).stamp_ns
+        stamps[name] = ros_parser(channel)(data).stamp_ns
     assert stamps == {"Reading": acquired(0), "Bare": 0}
 
 

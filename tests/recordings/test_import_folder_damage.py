@@ -16,7 +16,7 @@ from test_import_folder_parts import comma_segment, euroc_sequence, kitti_drive,
 from test_import_folders import JPEG, PNG, write
 from trainload.errors import UsageError
 from trainload.recordings.importers.formats import open_source
-from trainload.recordings.importers.run import import_source
+from trainload.recordings.importers.import_source import import_source
 from trainload.recordings.importers.whole_pictures import what_is_missing
 
 

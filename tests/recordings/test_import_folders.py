@@ -16,7 +16,7 @@ import trainload as tl
 from trainload.errors import UsageError
 from trainload.recordings.importers.columns import seconds_to_ns
 from trainload.recordings.importers.formats import ALSO_CALLED, FORMATS, format_name, open_source
-from trainload.recordings.importers.run import import_source
+from trainload.recordings.importers.import_source import import_source
 
 
 def picture(encoding: str) -> bytes:
@@ -198,7 +198,7 @@ def test_comma2k19_comes_in_with_a_clock_per_array(tmp_path, shared):
         times = np.load(segment / "processed_log/IMU/gyro/t")
         pairs = tl.align(drive, to="imu/gyro", using={"imu/accelerometer": tl.Nearest()})
         order = np.argsort(times, kind="stable")
-        assert np.array_equal(pairs.drive.values("imu/gyro"), gyro[order])
+        assert np.array_equal(pairs.recording.values("imu/gyro"), gyro[order])
         assert np.abs(pairs.times / 1e9 - times[order]).max() < 1e-6
         assert drive.streams["can/radar"].clock == "host"
         with pytest.raises(UsageError, match="host-stamped can/radar"):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from trainload.recordings.importers.run import import_source
+from trainload.recordings.importers.import_source import import_source
 from trainload.recordings.importers.source import Channel, Damage, SourceFrame, SourceStream, Span
 
 MS, S = 1_000_000, 1_000_000_000

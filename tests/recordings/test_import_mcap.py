@@ -15,8 +15,8 @@ from sensor_messages import ACQUIRED, LATENCY, ROS2, TYPES, S, acquired, cloud, 
 from trainload.errors import FormatError
 from trainload.recordings.exporters.mcap import export_mcap
 from trainload.recordings.format.envelopes import Envelope
+from trainload.recordings.importers.import_source import import_source
 from trainload.recordings.importers.logs.mcap.source import McapSource
-from trainload.recordings.importers.run import import_source
 from trainload.recordings.importers.source import SourceFrame
 
 mcap_writer = pytest.importorskip("mcap.writer")

@@ -16,8 +16,8 @@ import trainload as tl
 from trainload.errors import FormatError
 from trainload.recordings.exporters.mcap import export_mcap
 from trainload.recordings.format.log_records import record_from_bytes
+from trainload.recordings.importers.import_source import import_source
 from trainload.recordings.importers.logs.mcap.source import McapSource
-from trainload.recordings.importers.run import import_source
 
 pytest.importorskip("mcap")
 from mcap.stream_reader import StreamReader

@@ -14,8 +14,8 @@ import trainload as tl
 from nuscenes_data import CHANNELS, LOG, OTHER_LOG, START_US, jpeg, token, write, write_json, write_nuscenes
 from trainload.errors import UsageError
 from trainload.recordings.importers.formats import open_source
+from trainload.recordings.importers.import_source import ImportReport, import_source
 from trainload.recordings.importers.rows.json import json_rows
-from trainload.recordings.importers.run import ImportReport, import_source
 from trainload.recordings.importers.source import Damage
 
 
@@ -100,7 +100,7 @@ def test_key_frames_are_told_apart_at_the_times_of_their_frames(tmp_path):
     _, drive = imported(tmp_path, tmp_path / "nu")
     with drive:
         pairs = tl.align(drive, to="sample_data", using={"lidar/top": tl.Nearest(max="1us")})
-        frames = pairs.drive.values("sample_data")
+        frames = pairs.recording.values("sample_data")
         channels = drive.streams["sample_data"].calibration["channels"]
         keys = {(channels[row["channel"]], row["token"].decode()) for row in frames if row["key_frame"]}
         expected = {

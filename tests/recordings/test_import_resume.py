@@ -14,8 +14,8 @@ from child_processes import running
 from trainload.errors import UsageError
 from trainload.recordings.aligning.recording import RecordingTimes
 from trainload.recordings.importers.columns import Column, ColumnSource
+from trainload.recordings.importers.import_source import import_source
 from trainload.recordings.importers.logs.mcap.source import McapSource
-from trainload.recordings.importers.run import import_source
 from trainload.recordings.importers.source import Damage, SourceFrame, SourceStream
 from trainload.recordings.writing import compressor
 
@@ -134,7 +134,7 @@ def test_a_killed_import_is_resumed(tmp_path):
     source, out = write_log(tmp_path / "log.mcap", count=6000), tmp_path / "drive.hfr"
     script = (
         "import sys, time\nfrom trainload.recordings.importers.logs.mcap.source import McapSource\n"
-        "from trainload.recordings.importers.run import import_source\n"
+        "from trainload.recordings.importers.import_source import import_source\n"
         "import_source(McapSource(sys.argv[1]), sys.argv[2], progress=lambda *_: time.sleep(0.05))\n"
     )
     tmp = Path(f"{out}.tmp")

@@ -16,9 +16,9 @@ from sensor_messages import LATENCY, ROS1, ROS2, TYPES, acquired, cloud, log
 from trainload.errors import FormatError, UsageError
 from trainload.recordings.exporters.mcap import export_mcap
 from trainload.recordings.format.envelopes import Envelope
+from trainload.recordings.importers.import_source import import_source
 from trainload.recordings.importers.logs.rosbag1.source import Rosbag1Source
 from trainload.recordings.importers.logs.rosbag2.source import Rosbag2Source, open_rosbag2
-from trainload.recordings.importers.run import import_source
 from trainload.recordings.importers.source import SourceFrame, SourceStream
 
 rosbag1 = pytest.importorskip("rosbags.rosbag1")

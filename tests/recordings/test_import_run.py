@@ -18,9 +18,9 @@ import trainload as tl
 from trainload.cli.app import main
 from trainload.formats.limits import MAX_SECTION_BYTES
 from trainload.recordings.importers.columns import Column, ColumnSource, row_loader
-from trainload.recordings.importers.run import import_source
+from trainload.recordings.importers.import_source import import_source
 from trainload.recordings.importers.source import SourceStream, Span
-from trainload.recordings.importers.window import MAX_WINDOW_NS, choose_window
+from trainload.recordings.importers.window_length import MAX_WINDOW_NS, choose_window_length
 
 MS = 1_000_000
 
@@ -54,26 +54,26 @@ def test_the_automatic_window_is_one_to_two_periods_of_the_slowest_stream(period
         "fast": Span(10 * frames, 0, period * (frames - 1)),
         "map": Span(2, 0, 10**15),
     }
-    choice = choose_window(spans)
+    choice = choose_window_length(spans)
     assert period <= choice.window_ns <= 2 * period
     assert "slow" in choice.reason
 
 
 def test_the_automatic_window_has_a_bound_and_a_default():
-    assert choose_window({"gps": Span(100, 0, 10**12)}).window_ns == MAX_WINDOW_NS
-    assert choose_window({}).window_ns == 100 * MS
-    assert choose_window({"same": Span(50, 7, 7)}).window_ns == 100 * MS
+    assert choose_window_length({"gps": Span(100, 0, 10**12)}).window_ns == MAX_WINDOW_NS
+    assert choose_window_length({}).window_ns == 100 * MS
+    assert choose_window_length({"same": Span(50, 7, 7)}).window_ns == 100 * MS
 
 
 def test_a_day_at_1_khz_gets_windows_that_fit_into_one_file():
     day = 86_400_000
-    choice = choose_window({"imu": Span(day, 0, (day - 1) * MS)})
+    choice = choose_window_length({"imu": Span(day, 0, (day - 1) * MS)})
     assert choice.window_ns == 24 * MS and "too many for one file" in choice.reason
     assert day * MS // choice.window_ns * (32 + 8 * 2) < MAX_SECTION_BYTES // 2
 
 
 def test_a_lidar_of_10_hz_gets_150_ms():
-    assert choose_window({"lidar": Span(101, 0, 10_000 * MS)}).window_ns == 150 * MS
+    assert choose_window_length({"lidar": Span(101, 0, 10_000 * MS)}).window_ns == 150 * MS
 
 
 def test_times_that_do_not_fit_are_counted_not_written(tmp_path):
@@ -114,7 +114,7 @@ _IMPORT_AND_MEASURE = """
 import re, sys
 from pathlib import Path
 from trainload.recordings.importers.logs.mcap.source import McapSource
-from trainload.recordings.importers.run import import_source
+from trainload.recordings.importers.import_source import import_source
 import_source(McapSource(sys.argv[1]), sys.argv[2])
 print(int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) // 1024)
 """  # not ru_maxrss: a child inherits that of the process that started it

@@ -11,9 +11,9 @@ import mcap_bytes as bytes_of
 import trainload as tl
 from trainload.recordings.exporters.mcap import export_mcap
 from trainload.recordings.format.envelopes import Envelope, envelopes_from_bytes
+from trainload.recordings.importers.import_source import import_source
 from trainload.recordings.importers.logs.channel_numbers import ChannelNumbers
 from trainload.recordings.importers.logs.mcap.source import McapSource
-from trainload.recordings.importers.run import import_source
 from trainload.recordings.importers.source import Channel, Damage
 from trainload.recordings.writing.streams import StreamSet
 
@@ -148,11 +148,11 @@ def test_channels_are_found_without_a_look_at_the_others():
 
 
 def test_what_an_import_does_for_a_stream_does_not_grow_with_their_number(tmp_path, monkeypatch):
-    from trainload.recordings.importers import run
+    from trainload.recordings.importers import import_source as module
 
     count, described, tables = 300, [], []
-    real, infos = run._channel_facts, StreamSet.infos.fget
-    monkeypatch.setattr(run, "_channel_facts", lambda channel: described.append(1) or real(channel))
+    real, infos = module._channel_facts, StreamSet.infos.fget
+    monkeypatch.setattr(module, "_channel_facts", lambda channel: described.append(1) or real(channel))
     monkeypatch.setattr(StreamSet, "infos", property(lambda self: tables.append(1) or infos(self)))
     definitions = [(bytes_of.CHANNEL, bytes_of.channel(k, 0, f"/{k}", "x")) for k in range(count)]
     messages = [bytes_of.message(k, 0, T0 + k, b"12") for k in range(count)]

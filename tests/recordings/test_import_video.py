@@ -10,8 +10,8 @@ import pytest
 import trainload as tl
 from trainload.recordings.format.hyperframe import KEY_FRAME
 from trainload.recordings.importers.folders.comma import open_comma
+from trainload.recordings.importers.import_source import import_source
 from trainload.recordings.importers.logs.messages.video_units import h265_pictures, is_key_frame
-from trainload.recordings.importers.run import import_source
 
 VPS, SPS, PPS, IDR, TRAIL = 32, 33, 34, 19, 1
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import trainload as tl
 from trainload.errors import FormatError
-from trainload.recordings.exporters.frames import extract_frames
+from trainload.recordings.exporters.frame_files import extract_frames
 from trainload.recordings.format.envelopes import SPLICE
 from trainload.recordings.format.layouts import Layout
 from trainload.recordings.format.streams import StreamInfo

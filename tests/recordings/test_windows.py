@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from trainload import FormatError
 from trainload.recordings.format import hyperframe as hfrm
 from trainload.recordings.format.windows import WindowTable, window_starts, window_table
-from trainload.recordings.writing.windows import CutWindow, WindowCutter, window_advice
+from trainload.recordings.writing.window_cutter import CutWindow, WindowCutter, window_advice
 
 MS = 1_000_000
 WINDOW = 100 * MS

@@ -45,8 +45,8 @@ def align(
     """Align a recording in time and report residuals per stream."""
     limit_ns = None if fail_over is None else duration_ns(fail_over, what="--fail-over")
     methods = None if using is None else dict(_parse_using(text) for text in using)
-    with open_recording(file) as drive:
-        pairs = align_streams(drive, to=to, every=every, using=methods, allow_host=allow_host)
+    with open_recording(file) as recording:
+        pairs = align_streams(recording, to=to, every=every, using=methods, allow_host=allow_host)
         report = pairs.report()
         if png is not None:
             report.save_png(png)

@@ -36,14 +36,16 @@ def export(
     as_json: Annotated[bool, typer.Option("--json", help="Print the facts as JSON on stdout.")] = False,
 ) -> None:
     """Write a recording in another format; a log that was imported comes out message for message."""
-    drive = open_any(source)
-    if not isinstance(drive, HyperframeReader):
+    recording = open_any(source)
+    if not isinstance(recording, HyperframeReader):
         raise UsageError(f"only recordings (.hfr) can be exported, not {source}")
-    with drive, progress_bar("exporting") as progress:
+    with recording, progress_bar("exporting") as progress:
         if kind is ExportFormat.MCAP:
-            report = asdict(export_mcap(drive, out, compression=compression, overwrite=overwrite, progress=progress))
+            report = asdict(
+                export_mcap(recording, out, compression=compression, overwrite=overwrite, progress=progress)
+            )
         else:
-            report = asdict(export_rerun(drive, out, overwrite=overwrite, progress=progress))
+            report = asdict(export_rerun(recording, out, overwrite=overwrite, progress=progress))
     if as_json:
         typer.echo(json.dumps(report))
     else:

@@ -19,7 +19,7 @@ from trainload.images.extract import extract as extract_to
 from trainload.images.reading.arrays import ArrayReader
 from trainload.images.reading.dts import DtsReader
 from trainload.open_any import open as open_any
-from trainload.recordings.exporters.frames import extract_frames
+from trainload.recordings.exporters.frame_files import extract_frames
 from trainload.recordings.reading.hyperframe import HyperframeReader
 
 

@@ -15,7 +15,7 @@ from trainload.cli.terminal import Terminal
 from trainload.errors import UsageError
 from trainload.recordings.importers.formats import FORMATS
 from trainload.recordings.importers.import_any import import_recording
-from trainload.recordings.importers.run import ImportReport
+from trainload.recordings.importers.import_source import ImportReport
 
 
 @app.command("import")
@@ -39,7 +39,7 @@ def import_(
     times: Annotated[
         str | None, typer.Option(help='"stamp": acquisition times; "log": when the log got each message (logs).')
     ] = None,
-    log: Annotated[str | None, typer.Option(help="Which drive of a nuScenes folder.")] = None,
+    log: Annotated[str | None, typer.Option(help="Which log of a nuScenes folder.")] = None,
     unit: Annotated[str | None, typer.Option(help="Of the times of a folder: ns, us, ms or s.")] = None,
     stamped_by: Annotated[str | None, typer.Option(help="hardware or host, for a folder.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace OUT.hfr.")] = False,

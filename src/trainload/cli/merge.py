@@ -28,8 +28,8 @@ def merge(
 ) -> None:
     """Join recordings by time; streams of one name become one, and frames that inputs share are written once."""
     with ExitStack() as stack, progress_bar("merging") as progress:
-        drives = [stack.enter_context(HyperframeReader(path)) for path in inputs]
-        summary = merge_recordings(drives, out, window=window, overwrite=overwrite, progress=progress)
+        recordings = [stack.enter_context(HyperframeReader(path)) for path in inputs]
+        summary = merge_recordings(recordings, out, window=window, overwrite=overwrite, progress=progress)
     if as_json:
         typer.echo(json.dumps(summary.to_dict()))
     else:

@@ -27,10 +27,10 @@ def slice_(
     as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON on stdout.")] = False,
 ) -> None:
     """Copy a span of time and some streams into a new recording; stored bytes, numbers and times stay."""
-    with HyperframeReader(src) as drive, progress_bar("slicing") as progress:
-        start_ns, end_ns = span_ns(drive, start, end)
+    with HyperframeReader(src) as recording, progress_bar("slicing") as progress:
+        start_ns, end_ns = span_ns(recording, start, end)
         summary = slice_recording(
-            drive, out, start_ns=start_ns, end_ns=end_ns, streams=stream, overwrite=overwrite, progress=progress
+            recording, out, start_ns=start_ns, end_ns=end_ns, streams=stream, overwrite=overwrite, progress=progress
         )
     if as_json:
         typer.echo(json.dumps(summary.to_dict()))

@@ -18,10 +18,10 @@ ToOption = Annotated[
 ]
 
 
-def span_ns(drive: HyperframeReader, start: str | None, end: str | None) -> tuple[int | None, int | None]:
+def span_ns(recording: HyperframeReader, start: str | None, end: str | None) -> tuple[int | None, int | None]:
     """The absolute times of --from and --to. Raises UsageError for text that is no time."""
-    return _time_ns(drive, start, "--from"), _time_ns(drive, end, "--to")
+    return _time_ns(recording, start, "--from"), _time_ns(recording, end, "--to")
 
 
-def _time_ns(drive: HyperframeReader, text: str | None, what: str) -> int | None:
-    return None if text is None else instant_ns(text, start_ns=drive.start_ns, what=what)
+def _time_ns(recording: HyperframeReader, text: str | None, what: str) -> int | None:
+    return None if text is None else instant_ns(text, start_ns=recording.start_ns, what=what)

@@ -24,19 +24,19 @@ class Reference:
     times: Times
 
 
-def stream_reference(drive: TimedStreams, stream: str, *, with_ends: bool) -> Reference:
+def stream_reference(recording: TimedStreams, stream: str, *, with_ends: bool) -> Reference:
     """The times of one stream of the recording."""
-    return Reference(stream, stream, times_of(drive, stream, with_ends=with_ends))
+    return Reference(stream, stream, times_of(recording, stream, with_ends=with_ends))
 
 
-def clock_reference(drive: TimedStreams, every: str | int, names: Iterable[str]) -> Reference:
+def clock_reference(recording: TimedStreams, every: str | int, names: Iterable[str]) -> Reference:
     """Ticks `every` so long, from the first sample of any of the named streams to the last.
 
     A stream that starts late or stops early is unmatched there and the report says so. A tick's interval, for
     `Interval`, lasts until the next tick.
     """
     step = duration_ns(every, what="every=...")
-    starts = [times_of(drive, name, with_ends=False).starts for name in names]
+    starts = [times_of(recording, name, with_ends=False).starts for name in names]
     filled = [times for times in starts if len(times)]
     name = f"every {every} ns" if isinstance(every, int) else f"every {every}"
     if not filled:
@@ -50,7 +50,7 @@ def clock_reference(drive: TimedStreams, every: str | int, names: Iterable[str])
     return Reference(name, None, Times(ticks, ticks + step))
 
 
-def check_clocks(drive: TimedStreams, names: Iterable[str], *, allow_host: bool) -> bool:
+def check_clocks(recording: TimedStreams, names: Iterable[str], *, allow_host: bool) -> bool:
     """True where host-stamped and hardware-stamped streams meet, which `allow_host` must have allowed.
 
     A host stamp is the moment a driver published, tens of milliseconds after the event when the machine is busy.
@@ -58,7 +58,7 @@ def check_clocks(drive: TimedStreams, names: Iterable[str], *, allow_host: bool)
     """
     clocks: dict[str, list[str]] = {"hardware": [], "host": []}
     for name in names:
-        clocks[drive.streams[name].clock].append(name)
+        clocks[recording.streams[name].clock].append(name)
     mixed = bool(clocks["hardware"] and clocks["host"])
     if mixed and not allow_host:
         raise UsageError(

@@ -48,7 +48,7 @@ class Pairs:
     reference stream, None for a fixed clock. mixed_clocks marks a result in which host and hardware times met.
     """
 
-    drive: TimedStreams
+    recording: TimedStreams
     reference: str
     times: NDArray[np.int64]
     reference_index: NDArray[np.int64] | None
@@ -119,7 +119,7 @@ class Pairs:
         if stream not in self.matches:
             raise UsageError(f"{stream!r} was not aligned; these were: {', '.join(map(repr, self.matches))}")
         match, method = self.matches[stream], self.methods[stream]
-        return matched_values(self.drive.values(stream), match, method, self.drive.streams[stream])
+        return matched_values(self.recording.values(stream), match, method, self.recording.streams[stream])
 
     def report(self) -> Report:
         """How well each stream fits: print it, or save it as JSON, PNG or HTML."""
@@ -138,7 +138,7 @@ class Pairs:
 
 
 def align(
-    drive: TimedStreams | HyperframeReader,
+    recording: TimedStreams | HyperframeReader,
     *,
     to: str | None = None,
     every: str | int | None = None,
@@ -147,7 +147,7 @@ def align(
 ) -> Pairs:
     """For every time of stream `to`, or of a clock that ticks `every` so long, the samples of the other streams.
 
-    drive: an open recording, or anything with the methods of TimedStreams (ArrayStreams, for instance).
+    recording: an open recording, or anything with the methods of TimedStreams (ArrayStreams, for instance).
     using: the method per stream; left out, every other stream by `Nearest()`, but for what an import keeps beside the
     sensors (IMPORT_PREFIX). Only acquisition times are used, never
     receive times. Cost: about one binary search per stream and reference time.
@@ -155,19 +155,19 @@ def align(
     """
     if (to is None) == (every is None):
         raise UsageError('align takes one reference: to="a stream" or every="100ms"')
-    drive = timed_streams(drive)
-    sensors = [name for name in drive.streams if name != to and not name.startswith(IMPORT_PREFIX)]
+    recording = timed_streams(recording)
+    sensors = [name for name in recording.streams if name != to and not name.startswith(IMPORT_PREFIX)]
     methods: dict[str, Method] = dict(using) if using is not None else {name: Nearest() for name in sensors}
     ends = any(isinstance(method, Interval) for method in methods.values())
     if to is not None:
-        reference = stream_reference(drive, to, with_ends=ends)
+        reference = stream_reference(recording, to, with_ends=ends)
     else:
         assert every is not None
-        reference = clock_reference(drive, every, methods)
+        reference = clock_reference(recording, every, methods)
     matches: dict[str, Match] = {}
-    times = {name: times_of(drive, name, with_ends=isinstance(m, Interval)) for name, m in methods.items()}
-    mixed = check_clocks(drive, [*methods, *([to] if to else [])], allow_host=allow_host)
+    times = {name: times_of(recording, name, with_ends=isinstance(m, Interval)) for name, m in methods.items()}
+    mixed = check_clocks(recording, [*methods, *([to] if to else [])], allow_host=allow_host)
     for name, method in methods.items():
         matches[name] = method.match(reference.times, times[name])
     index = None if to is None else np.arange(len(reference.times))
-    return Pairs(drive, reference.name, reference.times.starts, index, methods, matches, mixed)
+    return Pairs(recording, reference.name, reference.times.starts, index, methods, matches, mixed)

@@ -98,6 +98,6 @@ class RecordingTimes:
         self.reader.close()
 
 
-def timed_streams(drive: TimedStreams | HyperframeReader) -> TimedStreams:
-    """`drive` itself, or a recording as TimedStreams."""
-    return RecordingTimes(drive) if isinstance(drive, HyperframeReader) else drive
+def timed_streams(recording: TimedStreams | HyperframeReader) -> TimedStreams:
+    """`recording` itself, or a recording as TimedStreams."""
+    return RecordingTimes(recording) if isinstance(recording, HyperframeReader) else recording

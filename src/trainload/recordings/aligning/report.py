@@ -144,13 +144,13 @@ def _measure(pairs: Pairs, name: str, match: Match, method: Method) -> StreamRep
     times = pairs.times[used]
     size = np.abs(residual)
     p50, p90, p99, p99_9, largest = np.percentile(size, _PERCENTILES) if len(size) else [np.nan] * len(_PERCENTILES)
-    fit = fit_drift(times, residual, pairs.drive.timestamps(name))
+    fit = fit_drift(times, residual, pairs.recording.timestamps(name))
     reach = max(float(largest), 1.0) if len(size) else 1.0
     counts, edges = np.histogram(residual, HISTOGRAM_BINS, (-reach, reach))
     return StreamReport(
         name=name,
         method=_describe(method),
-        clock=pairs.drive.streams[name].clock,
+        clock=pairs.recording.streams[name].clock,
         total=len(match),
         unmatched=len(match) - len(size),
         mean_ns=float(size.mean()) if len(size) else np.nan,
@@ -166,7 +166,7 @@ def _measure(pairs: Pairs, name: str, match: Match, method: Method) -> StreamRep
         edges_ns=edges.tolist(),
         counts=counts.tolist(),
         worst=_worst(times, residual, size),
-        latency=_latency(pairs.drive, name),
+        latency=_latency(pairs.recording, name),
     )
 
 
@@ -184,14 +184,14 @@ def _worst(times: NDArray[np.int64], residual: NDArray[np.int64], size: NDArray[
     return [Worst(int(times[row]), int(residual[row])) for row in ordered]
 
 
-def _latency(drive: TimedStreams, name: str) -> Latency | None:
-    received = drive.receive_times(name)
+def _latency(recording: TimedStreams, name: str) -> Latency | None:
+    received = recording.receive_times(name)
     if received is None:
         return None
     known = received > 0
     if not known.any():
         return None
-    late = received[known] - drive.timestamps(name)[known]
+    late = received[known] - recording.timestamps(name)[known]
     p50, p99 = np.percentile(late, (50, 99))
     return Latency(float(late.mean()), float(p50), float(p99), float(late.max()))
 

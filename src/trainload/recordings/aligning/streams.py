@@ -126,14 +126,14 @@ class ArrayStreams:
         return self._values[stream]
 
 
-def times_of(drive: TimedStreams, name: str, *, with_ends: bool) -> Times:
+def times_of(recording: TimedStreams, name: str, *, with_ends: bool) -> Times:
     """The starts, and with_ends the ends, of a stream's samples. Raises UsageError for a name that is not there."""
-    if name not in drive.streams:
-        raise UsageError(f"no stream is called {name!r}; there are {', '.join(map(repr, drive.streams))}")
-    starts = drive.timestamps(name)
+    if name not in recording.streams:
+        raise UsageError(f"no stream is called {name!r}; there are {', '.join(map(repr, recording.streams))}")
+    starts = recording.timestamps(name)
     if not with_ends:
         return Times(starts)
-    durations, nominal = drive.durations(name), drive.streams[name].frame_duration_ns
+    durations, nominal = recording.durations(name), recording.streams[name].frame_duration_ns
     if durations is None:
         return Times(starts, starts + nominal if nominal else None)
     return Times(starts, starts + (np.where(durations > 0, durations, nominal) if nominal else durations))

@@ -58,14 +58,14 @@ class McapReport:
 
 
 def export_mcap(
-    drive: HyperframeReader,
+    recording: HyperframeReader,
     out: str | os.PathLike[str],
     *,
     compression: str = "zstd",
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> McapReport:
-    """Write every frame of `drive` to the MCAP file `out`, which has its name only when it is whole.
+    """Write every frame of `recording` to the MCAP file `out`, which has its name only when it is whole.
 
     progress: gets frames. Memory holds a chunk and a batch of envelopes. Raises UsageError without the extra
     `robotics`, for another compression, and where `out` exists.
@@ -76,27 +76,27 @@ def export_mcap(
         raise UsageError("writing MCAP needs the mcap package: pip install 'trainload[robotics]'") from error
     if compression not in COMPRESSIONS:
         raise UsageError(f"MCAP chunks are compressed by {', '.join(COMPRESSIONS)}, not by {compression!r}")
-    check_target(out, overwrite=overwrite, inputs=[file.path for file in drive.files])
+    check_target(out, overwrite=overwrite, inputs=[file.path for file in recording.files])
     with AtomicFile(out) as file:
         with file.stream() as stream:
             writer = Writer(stream, compression=CompressionType[compression.upper()])
-            writer.start(profile=_profile(drive), library="trainload")
-            report = _Export(drive, writer, os.fspath(out), progress).run()
+            writer.start(profile=_profile(recording), library="trainload")
+            report = _Export(recording, writer, os.fspath(out), progress).run()
             writer.finish()  # type: ignore[no-untyped-call]
         file.commit()
     return report
 
 
-def _imported(drive: HyperframeReader, key: str, kind: type) -> Any:
+def _imported(recording: HyperframeReader, key: str, kind: type) -> Any:
     """A part of META "import"; an empty one where it is not there, or not of that kind."""
-    facts = drive.meta.get("import")
+    facts = recording.meta.get("import")
     found = facts.get(key) if isinstance(facts, dict) else None
     return found if isinstance(found, kind) else kind()
 
 
-def _profile(drive: HyperframeReader) -> str:
+def _profile(recording: HyperframeReader) -> str:
     """The MCAP profile that the imported channels share: ros1, ros2, or none."""
-    channels = _imported(drive, "channels", list)
+    channels = _imported(recording, "channels", list)
     encodings = {str(channel.get("encoding")) if isinstance(channel, dict) else "" for channel in channels}
     encodings -= {FRAME_ENCODING, RECORDING}
     return _PROFILES.get(encodings.pop(), "") if len(encodings) == 1 else ""
@@ -123,22 +123,22 @@ def _channel_of(facts: Any, path: str) -> tuple[str, str, str, str, bytes, dict[
 
 
 class _Export:
-    def __init__(self, drive: HyperframeReader, writer: Any, path: str, progress: Progress | None) -> None:
-        self._drive = drive
+    def __init__(self, recording: HyperframeReader, writer: Any, path: str, progress: Progress | None) -> None:
+        self._drive = recording
         self._writer = writer
         self._path = path
         self._progress = progress
-        self._channels = _imported(drive, "channels", list)
-        self._facts = _imported(drive, "streams", dict)
+        self._channels = _imported(recording, "channels", list)
+        self._facts = _imported(recording, "streams", dict)
         self._frames: dict[str, FrameNumbers] = {}
         self._numbers: dict[int | str, int] = {}
         self._own = {
             name
             for name, encodings in ((ENVELOPE_STREAM, ENVELOPE_ENCODINGS), (RECORD_STREAM, (RECORD_ENCODING,)))
-            if name in drive.streams and drive.streams[name].encoding in encodings
+            if name in recording.streams and recording.streams[name].encoding in encodings
         }
         self._schemas: dict[tuple[str, str, bytes], int] = {}
-        self._total = sum(drive.count(name) for name in drive.streams)
+        self._total = sum(recording.count(name) for name in recording.streams)
         self._done = self._restored = 0
 
     def run(self) -> McapReport:
@@ -177,9 +177,9 @@ class _Export:
 
     def _frames_of(self, stream: str) -> FrameNumbers:
         if stream not in self._frames:
-            drive = self._drive
+            recording = self._drive
             self._frames[stream] = FrameNumbers(
-                drive.stream_index(stream), drive.receive_times(stream), drive.durations(stream)
+                recording.stream_index(stream), recording.receive_times(stream), recording.durations(stream)
             )
         return self._frames[stream]
 

@@ -19,7 +19,7 @@ from trainload.recordings.reading.hyperframe import HyperframeReader
 
 
 def merge_recordings(
-    drives: Sequence[HyperframeReader],
+    recordings: Sequence[HyperframeReader],
     path: str | os.PathLike[str],
     *,
     window: str | int | None = None,
@@ -33,18 +33,18 @@ def merge_recordings(
     "merged_from". window: of the new file; left out, that of the first input. progress: gets frames. Raises UsageError
     where one name means two kinds of stream, or `path` exists; FormatError for damaged frames.
     """
-    if not drives:
+    if not recordings:
         raise UsageError("nothing to merge")
-    infos, selections = _join(drives)
-    window_ns = drives[0].header.window_length_ns if window is None else duration_ns(window, what="window")
-    files = [file for drive in drives for file in drive.files]
+    infos, selections = _join(recordings)
+    window_ns = recordings[0].header.window_length_ns if window is None else duration_ns(window, what="window")
+    files = [file for recording in recordings for file in recording.files]
     return rewrite(
         path,
         list(infos.values()),
         selections,
         window_ns=window_ns,
-        meta=_join_meta(drives, path),
-        drops=_join_drops(drives, infos),
+        meta=_join_meta(recordings, path),
+        drops=_join_drops(recordings, infos),
         unknown=unknown_sections(files),
         inputs=files,
         overwrite=overwrite,
@@ -52,20 +52,22 @@ def merge_recordings(
     )
 
 
-def _join(drives: Sequence[HyperframeReader]) -> tuple[dict[str, StreamInfo], list[Selection]]:
+def _join(recordings: Sequence[HyperframeReader]) -> tuple[dict[str, StreamInfo], list[Selection]]:
     infos: dict[str, StreamInfo] = {}
     selections: list[Selection] = []
     used: set[int] = set()
-    for drive in drives:
-        for name, info in drive.streams.items():
+    for recording in recordings:
+        for name, info in recording.streams.items():
             known = infos.get(name)
             if known is None:
                 free = info.id if info.id not in used else next(n for n in range(MAX_STREAMS) if n not in used)
                 known = infos[name] = replace(info, id=free)
                 used.add(free)
             elif replace(info, id=known.id, codec=known.codec) != known:
-                raise UsageError(f"stream {name!r} is not the same in all inputs: {drive.path} has {info}, not {known}")
-            for file in drive.files:
+                raise UsageError(
+                    f"stream {name!r} is not the same in all inputs: {recording.path} has {info}, not {known}"
+                )
+            for file in recording.files:
                 if info.id in file.rows:
                     selections.append(Selection(file, file.rows[info.id], known.id))
     if not selections:
@@ -73,24 +75,24 @@ def _join(drives: Sequence[HyperframeReader]) -> tuple[dict[str, StreamInfo], li
     return infos, selections
 
 
-def _join_meta(drives: Sequence[HyperframeReader], path: str | os.PathLike[str]) -> dict[str, Any]:
+def _join_meta(recordings: Sequence[HyperframeReader], path: str | os.PathLike[str]) -> dict[str, Any]:
     """All META; "merged_from" names the inputs as seen from the new file's folder, so that no home folder is told."""
     folder = Path(path).absolute().parent
     merged: dict[str, Any] = {}
-    for drive in drives:
-        for key, value in drive.meta.items():
+    for recording in recordings:
+        for key, value in recording.meta.items():
             merged.setdefault(key, value)
-    others = [{"path": os.path.relpath(drive.path, folder), "meta": drive.meta} for drive in drives]
-    if any(merged[key] != value for drive in drives for key, value in drive.meta.items()):
+    others = [{"path": os.path.relpath(recording.path, folder), "meta": recording.meta} for recording in recordings]
+    if any(merged[key] != value for recording in recordings for key, value in recording.meta.items()):
         merged["merged_from"] = others
     return merged
 
 
-def _join_drops(drives: Sequence[HyperframeReader], infos: dict[str, StreamInfo]) -> list[Drop]:
+def _join_drops(recordings: Sequence[HyperframeReader], infos: dict[str, StreamInfo]) -> list[Drop]:
     sums: dict[tuple[int, str], list[int]] = {}
-    for drive in drives:
-        for drop in drive.drops:
-            info = drive.infos.get(drop.stream_id)
+    for recording in recordings:
+        for drop in recording.drops:
+            info = recording.infos.get(drop.stream_id)
             if info is not None:
                 total = sums.setdefault((infos[info.name].id, drop.reason), [0, 0])
                 total[0] += drop.frames

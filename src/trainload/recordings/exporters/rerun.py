@@ -41,9 +41,13 @@ class RerunReport:
 
 
 def export_rerun(
-    drive: HyperframeReader, out: str | os.PathLike[str], *, overwrite: bool = False, progress: Progress | None = None
+    recording: HyperframeReader,
+    out: str | os.PathLike[str],
+    *,
+    overwrite: bool = False,
+    progress: Progress | None = None,
 ) -> RerunReport:
-    """Write what Rerun can show of `drive` to the file `out`. progress: gets frames.
+    """Write what Rerun can show of `recording` to the file `out`. progress: gets frames.
 
     Raises UsageError without rerun-sdk and where `out` exists.
     """
@@ -52,37 +56,39 @@ def export_rerun(
     except ImportError as error:
         raise UsageError("writing .rrd files needs the Rerun SDK: pip install rerun-sdk") from error
     path = Path(out)
-    check_target(path, overwrite=overwrite, inputs=[file.path for file in drive.files])
-    recording = rerun.RecordingStream("trainload", recording_id=path.stem)
+    check_target(path, overwrite=overwrite, inputs=[file.path for file in recording.files])
+    target = rerun.RecordingStream("trainload", recording_id=path.stem)
     report = RerunReport(os.fspath(path))
     with AtomicFile(path) as file:
-        recording.save(str(file.tmp_path))
-        _log_all(drive, rerun, recording, report, progress)
-        recording.flush()
-        recording.disconnect()
+        target.save(str(file.tmp_path))
+        _log_all(recording, rerun, target, report, progress)
+        target.flush()
+        target.disconnect()
         file.commit()
     return report
 
 
 def _log_all(
-    drive: HyperframeReader, rerun: Any, recording: Any, report: RerunReport, progress: Progress | None
+    recording: HyperframeReader, rerun: Any, target: Any, report: RerunReport, progress: Progress | None
 ) -> None:
-    names = [name for name in drive.streams if name not in (ENVELOPE_STREAM, RECORD_STREAM) and drive.count(name)]
-    numbers = {name: FrameNumbers(drive.stream_index(name), drive.receive_times(name)) for name in names}
-    total, done = sum(drive.count(name) for name in names), 0
-    for frame in drive.frames(names) if names else ():
+    names = [
+        name for name in recording.streams if name not in (ENVELOPE_STREAM, RECORD_STREAM) and recording.count(name)
+    ]
+    numbers = {name: FrameNumbers(recording.stream_index(name), recording.receive_times(name)) for name in names}
+    total, done = sum(recording.count(name) for name in names), 0
+    for frame in recording.frames(names) if names else ():
         done += 1
         if frame.stream in report.left_out:
             continue
         received_ns = numbers[frame.stream].received(numbers[frame.stream].place(frame.stream_index))
         drawn = False
         for time_ns, path, shape in _shapes(rerun, frame):
-            recording.set_time("acquired", timestamp=np.datetime64(time_ns, "ns"))
+            target.set_time("acquired", timestamp=np.datetime64(time_ns, "ns"))
             if received_ns:
-                recording.set_time("received", timestamp=np.datetime64(received_ns, "ns"))
-            recording.log(path, shape)
+                target.set_time("received", timestamp=np.datetime64(received_ns, "ns"))
+            target.log(path, shape)
             drawn = True
-        recording.reset_time()
+        target.reset_time()
         if drawn:
             report.frames[frame.stream] = report.frames.get(frame.stream, 0) + 1
         else:

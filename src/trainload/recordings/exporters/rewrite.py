@@ -22,7 +22,7 @@ from trainload.recordings.format.streams import StreamInfo
 from trainload.recordings.format.windows import window_starts
 from trainload.recordings.reading.file import HyperframeFile
 from trainload.recordings.reading.frame import check_crc
-from trainload.recordings.reading.frame_reads import Runs, plan_stretches
+from trainload.recordings.reading.frame_reads import StoredBytes, plan_stretches
 from trainload.recordings.writing.index_runs import ROW_DTYPE, SAMPLE_EVERY, Rows, entries_of, times_of, whole_windows
 from trainload.recordings.writing.part import Part, StoredFrame, drop_tmp
 from trainload.storage.target import check_target
@@ -172,7 +172,7 @@ class _Copy:
     def _stored_frames(self, rows: Rows) -> list[StoredFrame]:
         """The frames of one window, each held to its CRC-32."""
         index, place = entries_of(rows), rows["file"]
-        runs = {n: Runs(self._files[n], plan_stretches([index[place == n]])) for n in np.unique(place).tolist()}
+        runs = {n: StoredBytes(self._files[n], plan_stretches([index[place == n]])) for n in np.unique(place).tolist()}
         sides = zip(*(rows[name].tolist() for name in ("stream_id", "receive_ns", "duration_ns")))
         frames: list[StoredFrame] = []
         for entry, n, (stream_id, receive, duration) in zip(index.tolist(), place.tolist(), sides):

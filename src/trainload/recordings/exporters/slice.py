@@ -18,7 +18,7 @@ from trainload.recordings.reading.hyperframe import HyperframeReader
 
 
 def slice_recording(
-    drive: HyperframeReader,
+    recording: HyperframeReader,
     path: str | os.PathLike[str],
     *,
     start_ns: int | str | None = None,
@@ -34,33 +34,33 @@ def slice_recording(
     progress: gets frames. Raises UsageError for an unknown stream, an empty span and a `path` that exists; FormatError
     for damaged frames.
     """
-    names = list(drive.streams) if streams is None else list(dict.fromkeys(streams))
+    names = list(recording.streams) if streams is None else list(dict.fromkeys(streams))
     for name in names:
-        if name not in drive.streams:
-            raise UsageError(f"no stream {name!r}; the recording has {', '.join(drive.streams)}: {drive.path}")
-    first = 0 if start_ns is None else drive.time_ns(start_ns)
-    last = MAX_TIMESTAMP_NS + 1 if end_ns is None else drive.time_ns(end_ns)
+        if name not in recording.streams:
+            raise UsageError(f"no stream {name!r}; the recording has {', '.join(recording.streams)}: {recording.path}")
+    first = 0 if start_ns is None else recording.time_ns(start_ns)
+    last = MAX_TIMESTAMP_NS + 1 if end_ns is None else recording.time_ns(end_ns)
     if first >= last:
         raise UsageError(f"a slice must end after it starts, not from {first:,} ns to {last:,} ns")
-    infos = [drive.streams[name] for name in names]
+    infos = [recording.streams[name] for name in names]
     selections = [
         Selection(file, _rows(file, info.id, first, last, packed=info.packed), info.id)
-        for file in drive.files
+        for file in recording.files
         for info in infos
         if info.id in file.rows
     ]
     if not any(some.rows.start < some.rows.stop for some in selections):
-        raise UsageError(f"no frame of {', '.join(names)} lies from {first:,} ns to {last:,} ns: {drive.path}")
+        raise UsageError(f"no frame of {', '.join(names)} lies from {first:,} ns to {last:,} ns: {recording.path}")
     kept = {info.id for info in infos}
     return rewrite(
         path,
         [replace(info) for info in infos],
         selections,
-        window_ns=drive.header.window_length_ns,
-        meta=drive.meta,
-        drops=[drop for drop in drive.drops if drop.stream_id in kept],
-        unknown=unknown_sections(drive.files),
-        inputs=drive.files,
+        window_ns=recording.header.window_length_ns,
+        meta=recording.meta,
+        drops=[drop for drop in recording.drops if drop.stream_id in kept],
+        unknown=unknown_sections(recording.files),
+        inputs=recording.files,
         overwrite=overwrite,
         progress=progress,
     )

@@ -87,7 +87,7 @@ class ColumnSource:
 
 
 def _span(times: NDArray[np.int64]) -> Span:
-    """A drive of several scenes has pauses; a median far below the mean says so, and is the period."""
+    """A recording of several scenes has pauses; a median far below the mean says so, and is the period."""
     whole = Span(len(times), int(times.min()), int(times.max()))
     if len(times) < _FEW:
         return whole

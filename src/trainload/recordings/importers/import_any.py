@@ -8,7 +8,7 @@ from pathlib import Path
 
 from trainload.formats.progress import Progress
 from trainload.recordings.importers.formats import format_name, open_source
-from trainload.recordings.importers.run import ImportReport, import_source
+from trainload.recordings.importers.import_source import ImportReport, import_source
 
 
 def import_recording(

@@ -33,7 +33,7 @@ class Form(NamedTuple):
     why: str = ""
 
 
-class Split(NamedTuple):
+class ParsedMessage(NamedTuple):
     """A message taken apart. stamp_ns: acquisition time, 0 where the message has none. join, offset, shell: how to put
     it together again (recordings/format/envelopes.py)."""
 
@@ -46,7 +46,7 @@ class Split(NamedTuple):
     frame_id: str = ""
 
 
-Splitter = Callable[[memoryview], Split]
+MessageParser = Callable[[memoryview], ParsedMessage]
 """Takes a message apart. Raises ValueError, IndexError or struct.error for bytes that are no such message."""
 
 IMU_DTYPE = np.dtype(

@@ -22,7 +22,7 @@ from trainload.recordings.format.hyperframe import HEADER_BYTES, HyperframeHeade
 from trainload.recordings.format.records import Hole, WindowRecord, walk_records
 from trainload.recordings.format.sections import TAG_STREAMS
 from trainload.recordings.format.streams import StreamInfo, streams_from_bytes
-from trainload.recordings.reading.frame_reads import Runs
+from trainload.recordings.reading.frame_reads import StoredBytes
 from trainload.recordings.reading.window import Window
 
 
@@ -115,7 +115,7 @@ class Follower:
             info = self._infos.get(stream_id) or StreamInfo(stream_id, str(stream_id))
             self.streams.setdefault(info.name, info)
             by_name[info.name] = entries[entries["stream_id"] == stream_id]
-        data = Runs(self._file, [(record.offset, record.end)])
+        data = StoredBytes(self._file, [(record.offset, record.end)])
         head = record.head
         return Window(head.window_number, head.start_ns, head.end_ns, self._file, dict(self.streams), by_name, data)
 

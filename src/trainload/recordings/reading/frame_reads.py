@@ -1,6 +1,6 @@
 """Many frames by few reads: which bytes one read should bring, and the memory that holds them.
 
-Every frame of a run is a view of the run's one buffer, at the same alignment as in the file.
+Every frame is a view of the one buffer of its read, at the same alignment as in the file.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from trainload.storage.read_plan import join_requests
 Stretches = Sequence[tuple[int, int]]  # (start, end) in a file, ascending and apart
 
 MAX_GAP_BYTES = 64 << 10  # unwanted bytes that one read may carry between two wanted frames
-MAX_RUN_BYTES = 8 << 20  # of a read that joins frames; a window and a single frame may be larger
+MAX_READ_BYTES = 8 << 20  # of a read that joins frames; a window and a single frame may be larger
 STEP_BYTES = LEAST_HUGE_BYTES - ALIGNMENT  # that an iteration reads at once, into memory that it uses again
 STEPS_KEPT = 6  # buffers of an iteration: of the step that the caller has, and of those ahead of him
 
 
-class Runs:
+class StoredBytes:
     """Bytes of one file in memory, as a few stretches in ascending order."""
 
     __slots__ = ("_buffers", "_file", "_starts")
@@ -58,5 +58,5 @@ def plan_stretches(parts: Sequence[Index]) -> list[tuple[int, int]]:
         return []
     offsets = np.concatenate([rows["byte_offset"] for rows in parts]).view(np.int64)  # a file's size fits into it
     sizes = np.concatenate([rows["byte_size"] for rows in parts])
-    reads = join_requests(offsets, sizes, max_gap=MAX_GAP_BYTES, max_read=MAX_RUN_BYTES)
+    reads = join_requests(offsets, sizes, max_gap=MAX_GAP_BYTES, max_read=MAX_READ_BYTES)
     return list(zip(reads.starts.tolist(), reads.ends.tolist()))

@@ -33,8 +33,8 @@ from trainload.recordings.reading.decoders import decode_forward
 from trainload.recordings.reading.facts import hyperframe_facts
 from trainload.recordings.reading.file import HyperframeFile
 from trainload.recordings.reading.frame import Frame, open_frame
-from trainload.recordings.reading.frame_reads import STEP_BYTES, STEPS_KEPT, Runs, plan_stretches
-from trainload.recordings.reading.parts import find_parts, join_streams
+from trainload.recordings.reading.frame_reads import STEP_BYTES, STEPS_KEPT, StoredBytes, plan_stretches
+from trainload.recordings.reading.recording_files import find_parts, join_streams
 from trainload.recordings.reading.stream_frames import StreamFrames
 from trainload.recordings.reading.window import Window
 from trainload.recordings.reading.window_sequence import WindowSequence
@@ -50,9 +50,10 @@ Options = tuple[str, int | None, int | None]  # verify, window in nanoseconds, h
 class HyperframeReader:
     """An open recording: one HFRM file, or the parts that a recorder split it into (`trainload.open` makes it).
 
-    `drive.read("camera/front", t)` is the first frame at or after t, `drive.windows[k]` all frames of window k. Streams
-    are given by name or by id. Safe for many threads; pickles as path and options, and the copy opens its own file when
-    it is first used. Times are whole nanoseconds; "1.5s" is so long after the recording's start; floats are refused.
+    `recording.read("camera/front", t)` is the first frame at or after t, `recording.windows[k]` all frames of window k.
+    Streams are given by name or by id. Safe for many threads; pickles as path and options, and the copy opens its own
+    file when it is first used. Times are whole nanoseconds; "1.5s" is so long after the recording's start; floats are
+    refused.
 
     verify: "frames" (default) compares the CRC-32 of every payload that is read, "none" leaves that to
     `trainload verify`. window: the window length for files that have no window table, "100ms" or nanoseconds.
@@ -323,7 +324,7 @@ class HyperframeReader:
             entries: list[Entry] = rows.tolist()
             parts = [0] * len(entries) if frames.parts is None else frames.parts[first:end].tolist()
             runs = {
-                part: Runs(
+                part: StoredBytes(
                     self.files[part],
                     plan_stretches([rows if frames.parts is None else rows[frames.parts[first:end] == part]]),
                     partial(memory.read, self.files[part].source),

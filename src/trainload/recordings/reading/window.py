@@ -11,7 +11,7 @@ from trainload.recordings.format.hyperframe import BYTE_SIZE, FLAGS, Entry, Inde
 from trainload.recordings.format.payload import takes_long
 from trainload.recordings.format.streams import StreamInfo
 from trainload.recordings.reading.frame import Frame, PayloadFile, open_frame
-from trainload.recordings.reading.frame_reads import Runs
+from trainload.recordings.reading.frame_reads import StoredBytes
 from trainload.running.helpers import Helpers, Task
 
 _timestamp = itemgetter(Frame._fields.index("timestamp_ns"))
@@ -35,7 +35,7 @@ class Window(Mapping[str, tuple[Frame, ...]]):
         file: PayloadFile,
         infos: Mapping[str, StreamInfo],
         entries: dict[str, Index],
-        data: Runs,
+        data: StoredBytes,
     ) -> None:
         self.number = number
         self.start_ns = start_ns

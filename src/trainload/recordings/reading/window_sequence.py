@@ -17,7 +17,7 @@ from trainload.errors import UsageError
 from trainload.recordings.format.hyperframe import Index
 from trainload.recordings.format.streams import StreamInfo
 from trainload.recordings.reading.file import HyperframeFile
-from trainload.recordings.reading.frame_reads import STEP_BYTES, STEPS_KEPT, Runs, Stretches, plan_stretches
+from trainload.recordings.reading.frame_reads import STEP_BYTES, STEPS_KEPT, StoredBytes, Stretches, plan_stretches
 from trainload.recordings.reading.window import Window
 from trainload.running.helpers import AHEAD, Helpers
 from trainload.storage.reused import StepMemory
@@ -184,7 +184,7 @@ class WindowSequence:
     ) -> list[Window]:
         wanted = [self._entries(file, k - base, streams) for k in range(k0, k1)]
         stretches = _stretches(file, slice(k0 - base, k1 - base), wanted, streams)
-        data = Runs(file, stretches, None if into is None else partial(into, file.source))
+        data = StoredBytes(file, stretches, None if into is None else partial(into, file.source))
         spans = zip(range(k0, k1), self.starts[k0:k1].tolist(), self.ends[k0:k1].tolist(), wanted)
         return [Window(k, start, end, file, self._by_name, entries, data) for k, start, end, entries in spans]
 

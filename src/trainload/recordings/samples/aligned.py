@@ -45,11 +45,11 @@ class AlignedDataset(KeptSamples):
         cache_bytes: int = 0,
     ) -> None:
         given = [pairs] if isinstance(pairs, Pairs) else list(pairs)
-        drives = [_recording(some) for some in given]
+        timed = [_recording(some) for some in given]
         good = [some.select(max_residual=max_residual, complete=complete) for some in given]
         self.pairs = [
-            some.take(np.flatnonzero(tagged(drive.reader, tags, some.times, some.times)))
-            for some, drive in zip(good, drives)
+            some.take(np.flatnonzero(tagged(recording.reader, tags, some.times, some.times)))
+            for some, recording in zip(good, timed)
         ]
         self.streams = tuple(dict.fromkeys(name for some in self.pairs for name in _names(some)))
         self._fallout = summed("reference times", [_fallout(some, max_residual, complete) for some in given])
@@ -58,9 +58,9 @@ class AlignedDataset(KeptSamples):
         if lost:
             self._fallout.other[f"without the tags {', '.join(tags)}"] = lost
         self._fallout.require_some("Look at pairs.report(); allow more, or align without that stream")
-        warn_of_bytes([drive.reader for drive in drives], self.streams)
-        self._held = [_held_values(some, drive) for some, drive in zip(self.pairs, drives)]
-        self.store = FrameStore([drive.reader for drive in drives], self.streams, FrameCache(cache_bytes))
+        warn_of_bytes([recording.reader for recording in timed], self.streams)
+        self._held = [_held_values(some, recording) for some, recording in zip(self.pairs, timed)]
+        self.store = FrameStore([recording.reader for recording in timed], self.streams, FrameCache(cache_bytes))
         counts = [len(some) for some in self.pairs]
         self.recording_of = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
         self.numbers = np.concatenate([np.arange(count) for count in counts])
@@ -102,9 +102,9 @@ class AlignedDataset(KeptSamples):
 
 
 def _recording(pairs: Pairs) -> RecordingTimes:
-    if not isinstance(pairs.drive, RecordingTimes):
+    if not isinstance(pairs.recording, RecordingTimes):
         raise UsageError("AlignedDataset reads frames: align an open recording, not arrays of times")
-    return pairs.drive
+    return pairs.recording
 
 
 def _fallout(pairs: Pairs, max_residual: Bound | None, complete: bool) -> Fallout:
@@ -112,7 +112,7 @@ def _fallout(pairs: Pairs, max_residual: Bound | None, complete: bool) -> Fallou
     for name, match in pairs.matches.items():
         bound = max_residual.get(name) if isinstance(max_residual, Mapping) else max_residual
         limit = None if bound is None else duration_ns(bound, what="max_residual")
-        stream = StreamFallout(name, len(pairs.drive.timestamps(name)))
+        stream = StreamFallout(name, len(pairs.recording.timestamps(name)))
         if complete or limit is not None:
             stream.lose("unmatched", int((~match.matched).sum()))
         if limit is not None:
@@ -127,13 +127,13 @@ def _names(pairs: Pairs) -> tuple[str, ...]:
     return (*reference, *(name for name in pairs.matches if name not in reference))
 
 
-def _held_values(pairs: Pairs, drive: RecordingTimes) -> dict[str, NDArray[Any]]:
+def _held_values(pairs: Pairs, recording: RecordingTimes) -> dict[str, NDArray[Any]]:
     """One value per pair of the streams that are interpolated, or packed and so small."""
     held = {}
     for name in _names(pairs):
-        packed = drive.streams[name].packed
+        packed = recording.streams[name].packed
         if name in pairs.matches and (packed or isinstance(pairs.methods[name], Interpolate)):
             held[name] = read_only(plain_columns(pairs.values(name)))
         elif packed:
-            held[name] = read_only(plain_columns(drive.values(name)[pairs.reference_index]))
+            held[name] = read_only(plain_columns(recording.values(name)[pairs.reference_index]))
     return held

@@ -49,7 +49,7 @@ class ChunkStore:
         """Memory for chunks when all are full: what is held, and what frames in use may keep."""
         if not self.held:
             return self.in_use * CHUNK_BYTES  # larger windows have memory of their own, given back at once
-        extents = [file.windows.extent_size for drive in self._recordings for file in drive.files]
+        extents = [file.windows.extent_size for reader in self._recordings for file in reader.files]
         largest = max((int(sizes.max(initial=0)) for sizes in extents), default=0)
         return (self.held + self.in_use) * max(CHUNK_BYTES, largest)
 
@@ -61,7 +61,7 @@ class ChunkStore:
     @cached_property
     def _wanted(self) -> list[tuple[str, ...] | None]:
         """Of each recording, the streams to read; None for all: then windows come whole, by one read, gaps and all."""
-        every = [drive.streams.keys() for drive in self._recordings]
+        every = [reader.streams.keys() for reader in self._recordings]
         return [None if self._streams >= streams else tuple(self._streams & streams) for streams in every]
 
     def window(self, recording: int, k: int) -> Window:
@@ -102,14 +102,14 @@ class ChunkStore:
     def _is_large(self, recording: int) -> bool:
         """True where the frames that are read of a window have LARGE_BYTES, on average."""
         if recording not in self._large:
-            drive = self._recordings[recording]
+            reader = self._recordings[recording]
             rows = [
-                (file, file.rows.get(drive.streams[name].id, slice(0, 0)))
-                for name in self._streams & drive.streams.keys()
-                for file in drive.files
+                (file, file.rows.get(reader.streams[name].id, slice(0, 0)))
+                for name in self._streams & reader.streams.keys()
+                for file in reader.files
             ]
             stored = sum(int(file.index["byte_size"][some].sum(dtype=np.int64)) for file, some in rows)
-            self._large[recording] = stored >= LARGE_BYTES * len(drive.windows)
+            self._large[recording] = stored >= LARGE_BYTES * len(reader.windows)
         return self._large[recording]
 
     def bounds(self, recording: int) -> NDArray[np.int64]:
@@ -162,9 +162,9 @@ class ChunkMemory:
         return parts
 
 
-def chunk_bounds(drive: HyperframeReader) -> NDArray[np.int64]:
+def chunk_bounds(reader: HyperframeReader) -> NDArray[np.int64]:
     """Cut a recording's windows into chunks of at most CHUNK_BYTES (or one larger window): int64 [chunks + 1]."""
-    sizes = np.concatenate([file.windows.extent_size for file in drive.files]).astype(np.int64)
+    sizes = np.concatenate([file.windows.extent_size for file in reader.files]).astype(np.int64)
     ends = np.cumsum(sizes)
     bounds = [0]
     while bounds[-1] < len(sizes):

@@ -16,31 +16,31 @@ from trainload.recordings.aligning.clock import check_clocks
 from trainload.recordings.aligning.recording import RecordingTimes
 from trainload.recordings.format.envelopes import IMPORT_PREFIX
 from trainload.recordings.reading.hyperframe import HyperframeReader
-from trainload.recordings.reading.parts import SUFFIX
 from trainload.recordings.reading.pictures import PICTURE_ENCODINGS
+from trainload.recordings.reading.recording_files import SUFFIX
 
-OneDrive = str | os.PathLike[str] | HyperframeReader
-Drives = OneDrive | Sequence[OneDrive]
+OneRecording = str | os.PathLike[str] | HyperframeReader
+Recordings = OneRecording | Sequence[OneRecording]
 
 
-def open_recordings(drives: Drives) -> tuple[HyperframeReader, ...]:
-    """The recordings of one or many files, a pattern such as "drives/*.hfr", or a folder of single recordings.
+def open_recordings(recordings: Recordings) -> tuple[HyperframeReader, ...]:
+    """The recordings of one or many files, a pattern such as "recordings/*.hfr", or a folder of single recordings.
 
     Parts of one split recording are given as an open reader (`trainload.open(folder)`), so that no clip ends at a seam.
     Readers pickle as their paths and open again where they are used. Raises UsageError where nothing is found.
     """
     found: list[HyperframeReader] = []
-    for drive in [drives] if isinstance(drives, str | os.PathLike | HyperframeReader) else drives:
-        if isinstance(drive, HyperframeReader):
-            found.append(drive)
-        elif Path(drive).is_dir():
-            found += [HyperframeReader(path) for path in sorted(Path(drive).glob(f"*{SUFFIX}"))]
-        elif Path(drive).exists():
-            found.append(HyperframeReader(drive))
+    for one in [recordings] if isinstance(recordings, str | os.PathLike | HyperframeReader) else recordings:
+        if isinstance(one, HyperframeReader):
+            found.append(one)
+        elif Path(one).is_dir():
+            found += [HyperframeReader(path) for path in sorted(Path(one).glob(f"*{SUFFIX}"))]
+        elif Path(one).exists():
+            found.append(HyperframeReader(one))
         else:
-            found += [HyperframeReader(path) for path in sorted(glob.glob(os.fspath(drive)))]  # noqa: PTH207
+            found += [HyperframeReader(path) for path in sorted(glob.glob(os.fspath(one)))]  # noqa: PTH207
     if not found:
-        raise UsageError(f"no {SUFFIX} file in {drives!r}")
+        raise UsageError(f"no {SUFFIX} file in {recordings!r}")
     return tuple(found)
 
 
@@ -51,11 +51,11 @@ def common_streams(recordings: Sequence[HyperframeReader], streams: Sequence[str
     """
     if streams is None:
         sensors = [name for name in recordings[0].streams if not name.startswith(IMPORT_PREFIX)]
-        return tuple(name for name in sensors if all(name in drive for drive in recordings))
-    for drive in recordings:
+        return tuple(name for name in sensors if all(name in reader for reader in recordings))
+    for reader in recordings:
         for name in streams:
-            if name not in drive:
-                raise UsageError(f"no stream {name!r}; the recording has {', '.join(drive.streams)}: {drive.path}")
+            if name not in reader:
+                raise UsageError(f"no stream {name!r}; the recording has {', '.join(reader.streams)}: {reader.path}")
     return tuple(streams)
 
 
@@ -63,26 +63,26 @@ def warn_of_bytes(recordings: Sequence[HyperframeReader], streams: Sequence[str]
     """One warning that names the streams whose samples are bytes, which a model could take for numbers."""
     found = []
     for name in streams:
-        info = next((drive.streams[name] for drive in recordings if name in drive), None)
+        info = next((reader.streams[name] for reader in recordings if name in reader), None)
         encoding = "" if info is None else info.encoding.lower()
         if info is not None and info.is_opaque and encoding != "raw" and encoding not in PICTURE_ENCODINGS:
             found.append(f"{name!r} ({info.encoding})")
     if found:
         warnings.warn(
             f"bytes, uint8 (n,), and not numbers are the samples of {', '.join(found)}. Leave them out with "
-            "streams=[...], or decode them yourself; video: drive.read(stream, time, decode=True)",
+            "streams=[...], or decode them yourself; video: recording.read(stream, time, decode=True)",
             UserWarning,
             stacklevel=stacklevel + 1,
         )
 
 
-def mixes_clocks(drive: HyperframeReader, streams: Sequence[str]) -> bool:
+def mixes_clocks(reader: HyperframeReader, streams: Sequence[str]) -> bool:
     """True where some of these streams are host-stamped and others hardware-stamped: their times do not compare."""
-    return check_clocks(RecordingTimes(drive), streams, allow_host=True)
+    return check_clocks(RecordingTimes(reader), streams, allow_host=True)
 
 
 def tagged(
-    drive: HyperframeReader, tags: Collection[str], starts: NDArray[np.int64], ends: NDArray[np.int64]
+    reader: HyperframeReader, tags: Collection[str], starts: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
     """bool [n]: which of the spans [start, end] carry every tag.
 
@@ -91,7 +91,7 @@ def tagged(
     good = np.ones(len(starts), np.bool_)
     for tag in tags:
         here = np.zeros(len(starts), np.bool_)
-        for entry in drive.meta.get("tags", []):
+        for entry in reader.meta.get("tags", []):
             if entry == tag:
                 here[:] = True
             elif isinstance(entry, dict) and entry.get("name") == tag:

@@ -17,7 +17,7 @@ from trainload.recordings.samples.clip import NO_RESIDUAL, NO_TIME, Clip
 from trainload.recordings.samples.dataset import KeptSamples
 from trainload.recordings.samples.fallout import Fallout, StreamFallout, summed
 from trainload.recordings.samples.recordings import (
-    Drives,
+    Recordings,
     common_streams,
     mixes_clocks,
     open_recordings,
@@ -36,7 +36,7 @@ _WAYS_OUT = (
 class SequenceDataset(KeptSamples):
     """Map-style: ds[i] is the Clip from `start` to `start + duration`: per stream, the frame nearest to each step.
 
-    drives: see `open_recordings`. duration: "2s". step: the time between frames, "200ms" (10 frames for 2 s).
+    recordings: see `open_recordings`. duration: "2s". step: the time between frames, "200ms" (10 frames for 2 s).
     stride: the time between the starts of clips; left out: `duration`. frames_per_stream: for these streams so many
     frames, evenly spaced, instead of one per step ({"imu": 400}). max_residual: a frame farther from its step counts as
     missing ("20ms"). complete: leave out clips in which a frame is missing. tags: only clips that carry all of them.
@@ -50,7 +50,7 @@ class SequenceDataset(KeptSamples):
 
     def __init__(
         self,
-        drives: Drives,
+        recordings: Recordings,
         *,
         duration: str | int,
         step: str | int,
@@ -62,28 +62,28 @@ class SequenceDataset(KeptSamples):
         tags: Collection[str] = (),
         cache_bytes: int = 0,
     ) -> None:
-        recordings = open_recordings(drives)
-        found = common_streams(recordings, streams)
-        common_streams(recordings, tuple(frames_per_stream or ()))
+        readers = open_recordings(recordings)
+        found = common_streams(readers, streams)
+        common_streams(readers, tuple(frames_per_stream or ()))
         self.duration_ns = duration_ns(duration, what="duration")
         step_ns = duration_ns(step, what="step")
         stride_ns = self.duration_ns if stride is None else duration_ns(stride, what="stride")
         if min(self.duration_ns, step_ns, stride_ns) <= 0 or step_ns > self.duration_ns:
             raise UsageError("duration, step and stride must be positive, and step no longer than duration")
-        self._packed = [{name: packed_samples(drive, name) for name in found} for drive in recordings]
-        self.store = FrameStore(recordings, found, FrameCache(cache_bytes))
+        self._packed = [{name: packed_samples(reader, name) for name in found} for reader in readers]
+        self.store = FrameStore(readers, found, FrameCache(cache_bytes))
         self.streams, left_out = self._sampled(found, frames_per_stream or {}, chosen=streams is not None)
-        warn_of_bytes(recordings, self.streams)
+        warn_of_bytes(readers, self.streams)
         self._max_ns = None if max_residual is None else duration_ns(max_residual, what="max_residual")
         counts = dict.fromkeys(self.streams, self.duration_ns // step_ns) | dict(frames_per_stream or {})
         self.steps = {
             name: _steps(self.duration_ns, step_ns, counts[name], name, frames_per_stream or {})
             for name in self.streams
         }
-        self._mixed = [mixes_clocks(drive, self.streams) for drive in recordings]
+        self._mixed = [mixes_clocks(reader, self.streams) for reader in readers]
         if len(self.streams) < len(found):
-            self.store = FrameStore(recordings, self.streams, self.store.cache)
-        kept, fallout = zip(*(self._starts(n, stride_ns, complete, tags) for n in range(len(recordings))))
+            self.store = FrameStore(readers, self.streams, self.store.cache)
+        kept, fallout = zip(*(self._starts(n, stride_ns, complete, tags) for n in range(len(readers))))
         self._fallout = summed(f"clips of {span(self.duration_ns)}", fallout, left_out)
         self._fallout.require_some(_WAYS_OUT)
         self.recording_of = np.repeat(np.arange(len(kept), dtype=np.int32), [len(some) for some in kept])

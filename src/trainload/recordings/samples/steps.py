@@ -19,9 +19,9 @@ def nearest_positions(
     return match.index.reshape(wanted.shape), match.residual_ns.reshape(wanted.shape)
 
 
-def packed_samples(drive: HyperframeReader, stream: str) -> tuple[NDArray[np.int64], NDArray[np.generic]] | None:
+def packed_samples(reader: HyperframeReader, stream: str) -> tuple[NDArray[np.int64], NDArray[np.generic]] | None:
     """(times, values) of a packed stream, one row per sample, all in memory; None for a stream of plain frames."""
-    if not drive.streams[stream].packed:
+    if not reader.streams[stream].packed:
         return None
-    timed = RecordingTimes(drive)
+    timed = RecordingTimes(reader)
     return timed.timestamps(stream), read_only(plain_columns(timed.values(stream)))

@@ -14,7 +14,7 @@ from trainload.recordings.samples.clip import Clip
 from trainload.recordings.samples.dataset import KeptSamples
 from trainload.recordings.samples.fallout import Fallout, StreamFallout, summed
 from trainload.recordings.samples.recordings import (
-    Drives,
+    Recordings,
     common_streams,
     mixes_clocks,
     open_recordings,
@@ -27,10 +27,10 @@ from trainload.recordings.samples.store import FrameStore
 class WindowDataset(KeptSamples):
     """Map-style: ds[i] is the Clip of one window, by one read. Pickles without open files.
 
-    drives: see `open_recordings`. streams: which to read; left out: those that every recording has. require: at least
-    so many frames of a stream, or the window is left out ({"lidar/top": 1}). tags: only windows that carry all of them.
-    cache_bytes: decoded frames kept in memory. `report()` says what falls out. Raises UsageError where `require` leaves
-    no window.
+    recordings: see `open_recordings`. streams: which to read; left out: those that every recording has. require: at
+    least so many frames of a stream, or the window is left out ({"lidar/top": 1}). tags: only windows that carry all of
+    them. cache_bytes: decoded frames kept in memory. `report()` says what falls out. Raises UsageError where `require`
+    leaves no window.
     """
 
     noun = "window"
@@ -38,20 +38,20 @@ class WindowDataset(KeptSamples):
 
     def __init__(
         self,
-        drives: Drives,
+        recordings: Recordings,
         *,
         streams: Sequence[str] | None = None,
         require: Mapping[str, int] | None = None,
         tags: Collection[str] = (),
         cache_bytes: int = 0,
     ) -> None:
-        recordings = open_recordings(drives)
-        self.streams = common_streams(recordings, streams)
-        common_streams(recordings, tuple(require or ()))
-        self._mixed = [mixes_clocks(drive, self.streams) for drive in recordings]
-        warn_of_bytes(recordings, self.streams)
-        self.store = FrameStore(recordings, self.streams, FrameCache(cache_bytes))
-        kept, fallout = zip(*(_windows_kept(drive, self.streams, require or {}, tags) for drive in recordings))
+        readers = open_recordings(recordings)
+        self.streams = common_streams(readers, streams)
+        common_streams(readers, tuple(require or ()))
+        self._mixed = [mixes_clocks(reader, self.streams) for reader in readers]
+        warn_of_bytes(readers, self.streams)
+        self.store = FrameStore(readers, self.streams, FrameCache(cache_bytes))
+        kept, fallout = zip(*(_windows_kept(reader, self.streams, require or {}, tags) for reader in readers))
         self._fallout = summed("windows", fallout)
         if self._fallout.worst() is not None:
             self._fallout.require_some("Ask for fewer with require={...}, or write the recording with longer windows")
@@ -90,15 +90,15 @@ class WindowDataset(KeptSamples):
 
 
 def _windows_kept(
-    drive: HyperframeReader, streams: Sequence[str], require: Mapping[str, int], tags: Collection[str]
+    reader: HyperframeReader, streams: Sequence[str], require: Mapping[str, int], tags: Collection[str]
 ) -> tuple[NDArray[np.int64], Fallout]:
-    windows = drive.windows
-    keep = tagged(drive, tags, windows.starts, windows.ends)
+    windows = reader.windows
+    keep = tagged(reader, tags, windows.starts, windows.ends)
     fallout = Fallout("windows", len(keep), 0, [])
     if not keep.all():
         fallout.other[f"without the tags {', '.join(tags)}"] = int((~keep).sum())
     for name in dict.fromkeys((*streams, *require)):
-        stream = StreamFallout(name, drive.count(name))
+        stream = StreamFallout(name, reader.count(name))
         if name in require:
             enough = windows.counts(name) >= require[name]
             stream.lose(f"with fewer than {require[name]}", int((~enough).sum()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from trainload.recordings.writing.frames import PendingFrame
+from trainload.recordings.writing.pending_frames import PendingFrame
 from trainload.recordings.writing.streams import OpenStream
 
 

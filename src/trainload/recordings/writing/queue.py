@@ -8,7 +8,7 @@ from collections import deque
 
 from trainload.errors import UsageError
 from trainload.recordings.format.sections import Drop
-from trainload.recordings.writing.frames import PendingFrame
+from trainload.recordings.writing.pending_frames import PendingFrame
 
 BLOCK, DROP_OLDEST, DROP_NEWEST = "block", "drop_oldest", "drop_newest"
 POLICIES = (BLOCK, DROP_OLDEST, DROP_NEWEST)

@@ -21,8 +21,8 @@ from trainload.machine.threads import start_thread
 from trainload.recordings.format.sections import Drop
 from trainload.recordings.writing.durable import Durable
 from trainload.recordings.writing.part import OpenFile, keep_tmp
+from trainload.recordings.writing.part_folder import PartFolder
 from trainload.recordings.writing.queue import BLOCK, POLICIES, FrameQueue
-from trainload.recordings.writing.split import Split
 from trainload.recordings.writing.stats import RateMeter, RecorderStats, StreamStats
 from trainload.recordings.writing.streams import StreamOptions
 from trainload.recordings.writing.writer import HyperframeWriter, WriteSummary
@@ -87,18 +87,18 @@ class Recorder:
         self._sync_every_s = parse_duration(sync_every, what="sync_every") / 1e9
         self._queue_bytes = _positive(queue_bytes, "queue_bytes")
         self._queue = FrameQueue(self._queue_bytes)
-        self._split = split = _split(Path(path), split_bytes, split_duration)
-        if split is not None:
-            split.make_folder(overwrite=overwrite)
+        self._part_folder = part_folder = _part_folder(Path(path), split_bytes, split_duration)
+        if part_folder is not None:
+            part_folder.make_folder(overwrite=overwrite)
         try:
             self._writer = HyperframeWriter(
-                path if split is None else split.path(0),
+                path if part_folder is None else part_folder.path(0),
                 window=window,
                 lateness=lateness,
                 threads=threads,
                 meta=meta,
                 overwrite=overwrite,
-                split=split,
+                part_folder=part_folder,
                 drops=self._queue.drops,
                 open_file=open_file,
             )
@@ -219,8 +219,8 @@ class Recorder:
             self._let_go()
 
     def _let_go(self) -> None:
-        if self._split is not None:
-            self._split.close()
+        if self._part_folder is not None:
+            self._part_folder.close()
 
     def _record(self) -> None:
         next_sync = time.monotonic() + self._sync_every_s
@@ -275,11 +275,11 @@ def _positive(value: int, name: str) -> int:
     return value
 
 
-def _split(folder: Path, most_bytes: int | None, duration: str | int | None) -> Split | None:
-    """The split asked for, if any. Raises UsageError."""
+def _part_folder(folder: Path, most_bytes: int | None, duration: str | int | None) -> PartFolder | None:
+    """The folder for a recording in parts, where that is asked for. Raises UsageError."""
     if most_bytes is None and duration is None:
         return None
-    return Split(
+    return PartFolder(
         folder,
         None if most_bytes is None else _positive(most_bytes, "split_bytes"),
         None if duration is None else parse_duration(duration, what="split_duration"),

@@ -18,11 +18,11 @@ from trainload.recordings.format.sections import Drop
 from trainload.recordings.format.streams import StreamInfo
 from trainload.recordings.writing.compressor import Compressor, EncodedWindow
 from trainload.recordings.writing.durable import Durable, durable_now
-from trainload.recordings.writing.frames import PendingFrame, pending_frame, stored_frames
 from trainload.recordings.writing.part import OpenFile, Part, StoredFrame, keep_tmp
-from trainload.recordings.writing.split import Split
+from trainload.recordings.writing.part_folder import PartFolder
+from trainload.recordings.writing.pending_frames import PendingFrame, pending_frame, stored_frames
 from trainload.recordings.writing.streams import OpenStream, StreamOptions, StreamSet
-from trainload.recordings.writing.windows import CutWindow, WindowCutter, window_advice
+from trainload.recordings.writing.window_cutter import CutWindow, WindowCutter, window_advice
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -54,7 +54,7 @@ class HyperframeWriter:
     window: target length of a window ("100ms" or ns); 1 to 2 periods of the slowest stream serve well. lateness: how
     far behind the newest timestamp a frame may come and still find its window open (default: one window); memory holds
     window + lateness of frames. threads: for compression. meta: a JSON object kept in the file. overwrite: replace a
-    file, or the .tmp of an unfinished recording, that has the name. split: go on in new files, `path` being
+    file, or the .tmp of an unfinished recording, that has the name. part_folder: go on in new files, `path` being
     the first. drops: gives what was lost so far before it came here; stored in the file. committed: gives the frames of
     a window as an interrupted run of the same frames stored them, or None. One thread at a time.
     """
@@ -68,7 +68,7 @@ class HyperframeWriter:
         threads: int | None = None,
         meta: dict[str, Any] | None = None,
         overwrite: bool = False,
-        split: Split | None = None,
+        part_folder: PartFolder | None = None,
         drops: Callable[[], list[Drop]] = list,
         committed: Committed = none_committed,
         open_file: OpenFile = keep_tmp,
@@ -78,7 +78,7 @@ class HyperframeWriter:
         self._streams = StreamSet()
         self._cutter: WindowCutter[PendingFrame] = WindowCutter(window_ns, lateness_ns)
         self._compressor = Compressor(threads)
-        self._split = split
+        self._part_folder = part_folder
         self._drops = drops
         self._committed = committed
         self._drops_before_part: dict[tuple[int, str], Drop] = {}
@@ -307,9 +307,9 @@ class HyperframeWriter:
             self._write(ready)
 
     def _write(self, window: EncodedWindow) -> None:
-        if self._split is not None and self._split.is_due(self.part):
+        if self._part_folder is not None and self._part_folder.is_due(self.part):
             self._finish_part()
-            self.part = self._open(self._split.path(len(self.parts)))
+            self.part = self._open(self._part_folder.path(len(self.parts)))
             self._ended = False
         self.part.write_window(window.start_ns, window.end_ns, window.frames)
         self._bytes_in += window.size

@@ -9,7 +9,7 @@ from trainload.storage.file import FileSource
 BLOCK_BYTES = 64 << 10
 
 
-class Bytes(Protocol):
+class LogBytes(Protocol):
     """Where records lie: a file, or an unpacked chunk."""
 
     size: int

@@ -18,11 +18,11 @@ from trainload.errors import UsageError
 from trainload.recordings.format.envelopes import ENVELOPE_STREAM, RECORD_STREAM
 from trainload.recordings.format.exported import LOG_TIME, LOG_TIME_FOR_ALL
 from trainload.recordings.importers.logs.channel_numbers import identity
-from trainload.recordings.importers.logs.messages.json import json_splitter
-from trainload.recordings.importers.logs.messages.protobuf import protobuf_splitter
-from trainload.recordings.importers.logs.messages.ros import UNDECODED, ros_splitter
+from trainload.recordings.importers.logs.messages.json import json_parser
+from trainload.recordings.importers.logs.messages.protobuf import protobuf_parser
+from trainload.recordings.importers.logs.messages.ros import UNDECODED, ros_parser
 from trainload.recordings.importers.logs.messages.video_units import is_key_frame
-from trainload.recordings.importers.sensor_types import Form, Split, Splitter
+from trainload.recordings.importers.sensor_types import Form, MessageParser, ParsedMessage
 from trainload.recordings.importers.source import Channel, Damage, SourceFrame, SourceStream, Wrapping
 
 _BAD_MESSAGE = (
@@ -86,7 +86,7 @@ class TopicStreams:
         self._damage = damage
         self._clocks = {name.strip("/"): clock for name, clock in (clocks or {}).items()}
         self._packed_messages = packed_messages
-        self._splitters: dict[int, Splitter] = {}
+        self._parsers: dict[int, MessageParser] = {}
         self._groups: dict[int, int] = {}  # channel to the first one that differs from it in its publisher alone
         self._group_of: dict[tuple[object, ...], int] = {}
         self._streams: dict[tuple[int, Form, bool], str] = {}
@@ -100,27 +100,33 @@ class TopicStreams:
         """The message's frame, and before it its stream where that is new."""
         if message.data[:4] == ZSTD_MAGIC:
             message = self._unpacked(message)
-        split = self._split(message)
-        stamped = split.stamp_ns > 0 and self._by_stamp
+        parsed = self._parse(message)
+        stamped = parsed.stamp_ns > 0 and self._by_stamp
         group = self._groups.get(message.channel)
         if group is None:
             group = self._group(message.channel)
-        key = (group, split.form, stamped)
+        key = (group, parsed.form, stamped)
         name = self._streams.get(key)
         if name is None and self._forms[group] >= MAX_FORMS:
-            key = (group, _without_shape(split.form), stamped)
+            key = (group, _without_shape(parsed.form), stamped)
             name = self._streams.get(key)
         if name is None:
-            stream = self._stream(key, split)
+            stream = self._stream(key, parsed)
             name = self._streams[key] = stream.name
             self._forms[group] += 1
             yield stream
         wrapping = Wrapping(
-            message.log_ns, message.publish_ns, message.sequence, split.join, split.offset, split.shell, message.channel
+            message.log_ns,
+            message.publish_ns,
+            message.sequence,
+            parsed.join,
+            parsed.offset,
+            parsed.shell,
+            message.channel,
         )
-        time_ns = split.stamp_ns if stamped else message.log_ns
-        alone = is_key_frame(split.form.encoding, split.data)
-        yield SourceFrame(name, time_ns, split.data, message.log_ns, 0, wrapping, alone)
+        time_ns = parsed.stamp_ns if stamped else message.log_ns
+        alone = is_key_frame(parsed.form.encoding, parsed.data)
+        yield SourceFrame(name, time_ns, parsed.data, message.log_ns, 0, wrapping, alone)
 
     def say(self, clocks: Mapping[str, str], *, by_log_time: bool) -> None:
         """What an export of ours says of the streams; the user's word on a clock goes before it."""
@@ -166,23 +172,23 @@ class TopicStreams:
             self._damage.add(f"{channel.topic} at {message.log_ns}: kept compressed: {error}")
             return message
 
-    def _split(self, message: LogMessage) -> Split:
+    def _parse(self, message: LogMessage) -> ParsedMessage:
         channel = self.channels[message.channel]
         try:
-            if message.channel not in self._splitters:
-                self._splitters[message.channel] = _splitter(channel)
-            split = self._splitters[message.channel](message.data)
-            if split.form.why:
-                self._kept_as_bytes[message.channel, split.form.why] += 1
-            if split.form.encoding in UNDECODED:
-                self._undecoded[message.channel, split.form.encoding] += 1
-            return split
+            if message.channel not in self._parsers:
+                self._parsers[message.channel] = _parser_of(channel)
+            parsed = self._parsers[message.channel](message.data)
+            if parsed.form.why:
+                self._kept_as_bytes[message.channel, parsed.form.why] += 1
+            if parsed.form.encoding in UNDECODED:
+                self._undecoded[message.channel, parsed.form.encoding] += 1
+            return parsed
         except _BAD_MESSAGE as error:
             place = f"{channel.topic} at {message.log_ns}"
             self._damage.add(f"{place}: no {channel.type_name}, kept as bytes: {error}")
-            return Split(Form("generic", channel.encoding), 0, message.data)
+            return ParsedMessage(Form("generic", channel.encoding), 0, message.data)
 
-    def _stream(self, key: tuple[int, Form, bool], split: Split) -> SourceStream:
+    def _stream(self, key: tuple[int, Form, bool], parsed: ParsedMessage) -> SourceStream:
         channel, (number, form, stamped) = self.channels[key[0]], key
         plain = channel.topic.strip("/") or "topic"
         name = self.take_name(plain)
@@ -197,7 +203,7 @@ class TopicStreams:
             clock=clock,
             time_source="stamp in the message" if stamped else self._unstamped,
             receive_source="log time",
-            calibration={"frame_id": split.frame_id} if split.frame_id else {},
+            calibration={"frame_id": parsed.frame_id} if parsed.frame_id else {},
             channel=number,
             topic=plain if may_be_plain else "",
             fields=dict(form.fields),
@@ -219,12 +225,12 @@ def _without_shape(form: Form) -> Form:
     return Form(form.kind, form.encoding if typed else "bytes")
 
 
-def _splitter(channel: Channel) -> Splitter:
+def _parser_of(channel: Channel) -> MessageParser:
     if channel.encoding in ("cdr", "ros1"):
-        return ros_splitter(channel)
+        return ros_parser(channel)
     if channel.encoding == "protobuf":
-        return protobuf_splitter(channel)
+        return protobuf_parser(channel)
     if channel.encoding == "json":
-        return json_splitter(channel)
+        return json_parser(channel)
     whole = Form("generic", channel.encoding or "unknown")
-    return lambda data: Split(whole, 0, data)
+    return lambda data: ParsedMessage(whole, 0, data)

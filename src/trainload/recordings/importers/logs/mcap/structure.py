@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import struct
 
-from trainload.recordings.importers.logs.log_bytes import BLOCK_BYTES, Bytes
+from trainload.recordings.importers.logs.log_bytes import BLOCK_BYTES, LogBytes
 
 MAGIC = b"\x89MCAP0\r\n"
 HEADER, FOOTER, SCHEMA, CHANNEL, MESSAGE, CHUNK, MESSAGE_INDEX = 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07
@@ -52,13 +52,13 @@ INNER = re.compile(_HEAD_SIGN % b"\x03-\x05", re.DOTALL)
 ANY = re.compile(_HEAD_SIGN % b"\x02-\x0f", re.DOTALL)
 
 
-def record_end(source: Bytes, place: int) -> int:
+def record_end(source: LogBytes, place: int) -> int:
     """Where the sound record at `place` ends; 0 where none lies there whole."""
     end = claimed_end(source, place)
     return end if end <= source.size else 0
 
 
-def claimed_end(source: Bytes, place: int, presumed: int | None = None, more: int = MAX_MORE_BYTES) -> int:
+def claimed_end(source: LogBytes, place: int, presumed: int | None = None, more: int = MAX_MORE_BYTES) -> int:
     """Where the record at `place` says it ends, behind the last byte too; 0 where its lengths do not add up.
 
     presumed: an opcode to take for its own. more: how many bytes it may have behind the fields that are known.
@@ -88,7 +88,7 @@ def claimed_end(source: Bytes, place: int, presumed: int | None = None, more: in
     return end if 0 <= end - place <= more and not (opcode == MESSAGE_INDEX and length % 16) else 0
 
 
-def is_followed(source: Bytes, place: int, *, cut: bool) -> bool:
+def is_followed(source: LogBytes, place: int, *, cut: bool) -> bool:
     """True where a sound record begins at `place`, or nothing does. cut: the bytes may end inside that record."""
     left = source.size - place
     if left < HEAD.size:
@@ -97,7 +97,7 @@ def is_followed(source: Bytes, place: int, *, cut: bool) -> bool:
     return end != 0 and (cut or end <= source.size)
 
 
-def next_sound(source: Bytes, place: int, begins: re.Pattern[bytes]) -> int:
+def next_sound(source: LogBytes, place: int, begins: re.Pattern[bytes]) -> int:
     """Where sound records go on, at `place` or behind; `source.size` where they do not.
 
     begins: OUTER, CHUNKS, INNER or ANY. What follows must be a chunk, or several sound records in a row.
@@ -115,7 +115,7 @@ def next_sound(source: Bytes, place: int, begins: re.Pattern[bytes]) -> int:
     return source.size
 
 
-def _goes_on(source: Bytes, place: int) -> bool:
+def _goes_on(source: LogBytes, place: int) -> bool:
     for _ in range(_IN_A_ROW):
         end = record_end(source, place)
         if end == 0:
@@ -129,7 +129,7 @@ def _goes_on(source: Bytes, place: int) -> bool:
     return True
 
 
-def _compression(source: Bytes, place: int) -> bytes:
+def _compression(source: LogBytes, place: int) -> bytes:
     """The name in the chunk record at `place`, with its length."""
     begin = place + HEAD.size + CHUNK_HEAD.size
     return bytes(source.at(begin, min(_SIZED.size + _SIZED.unpack(source.at(begin, _SIZED.size))[0], 8)))

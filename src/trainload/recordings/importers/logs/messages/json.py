@@ -15,8 +15,8 @@ from trainload.recordings.importers.sensor_types import (
     FIX,
     FIX_DTYPE,
     Form,
-    Split,
-    Splitter,
+    MessageParser,
+    ParsedMessage,
     cloud_form,
     compressed_form,
     picture_form,
@@ -28,27 +28,27 @@ _POINT_NAMES = dict(zip(("UINT8", "INT8", "UINT16", "INT16", "UINT32", "INT32", 
 _WHOLE = Form("generic", "json")
 
 
-def json_splitter(channel: Channel) -> Splitter:
+def json_parser(channel: Channel) -> MessageParser:
     """How messages of this channel come apart; a type that is not known stays whole and gives its stamp."""
     known = _KNOWN.get(channel.type_name)
 
-    def split(data: memoryview) -> Split:
+    def parse(data: memoryview) -> ParsedMessage:
         text = bytes(data)
         message = json.loads(text)
         if not isinstance(message, dict):
-            return Split(_WHOLE, 0, data)
+            return ParsedMessage(_WHOLE, 0, data)
         stamp = _stamp(message)
-        return Split(_WHOLE, stamp, data) if known is None else known(message, stamp, text)
+        return ParsedMessage(_WHOLE, stamp, data) if known is None else known(message, stamp, text)
 
-    return split
+    return parse
 
 
-def _compressed(message: dict[str, Any], stamp: int, text: bytes) -> Split:
+def _compressed(message: dict[str, Any], stamp: int, text: bytes) -> ParsedMessage:
     payload = _payload(message)
     return _cut(compressed_form(str(message.get("format", "")), payload[:8]), stamp, payload, message, text)
 
 
-def _raw(message: dict[str, Any], stamp: int, text: bytes) -> Split:
+def _raw(message: dict[str, Any], stamp: int, text: bytes) -> ParsedMessage:
     payload = _payload(message)
     height, width, step = (int(message.get(key, 0)) for key in ("height", "width", "step"))
     encoding = str(message.get("encoding", ""))
@@ -56,7 +56,7 @@ def _raw(message: dict[str, Any], stamp: int, text: bytes) -> Split:
     return _cut(form, stamp, payload, message, text)
 
 
-def _cloud(message: dict[str, Any], stamp: int, text: bytes) -> Split:
+def _cloud(message: dict[str, Any], stamp: int, text: bytes) -> ParsedMessage:
     payload, stride = _payload(message), int(message.get("point_stride", 0))
     fields = []
     for part in message.get("fields", []):
@@ -72,17 +72,17 @@ def _cloud(message: dict[str, Any], stamp: int, text: bytes) -> Split:
     return _cut(cloud_form(fields, stride, len(payload)), stamp, payload, message, text)
 
 
-def _fix(message: dict[str, Any], stamp: int, text: bytes) -> Split:
+def _fix(message: dict[str, Any], stamp: int, text: bytes) -> ParsedMessage:
     row = np.zeros(1, FIX_DTYPE)
     for name in ("latitude", "longitude", "altitude"):
         row[name] = float(message.get(name, 0))
     covariance = message.get("position_covariance", [])
     if len(covariance) == 9:
         row["position_covariance"] = covariance
-    return Split(FIX, stamp, row.tobytes(), SHELL, 0, text, str(message.get("frame_id", "")))
+    return ParsedMessage(FIX, stamp, row.tobytes(), SHELL, 0, text, str(message.get("frame_id", "")))
 
 
-_KNOWN: dict[str, Callable[[dict[str, Any], int, bytes], Split]] = {
+_KNOWN: dict[str, Callable[[dict[str, Any], int, bytes], ParsedMessage]] = {
     "foxglove.CompressedImage": _compressed,
     "foxglove.CompressedVideo": _compressed,
     "foxglove.RawImage": _raw,
@@ -98,14 +98,14 @@ def _payload(message: dict[str, Any]) -> bytes:
         raise ValueError(f"data is no base64: {error}") from error
 
 
-def _cut(form: Form, stamp: int, payload: bytes, message: dict[str, Any], text: bytes) -> Split:
+def _cut(form: Form, stamp: int, payload: bytes, message: dict[str, Any], text: bytes) -> ParsedMessage:
     """Splice the base64 out where the text has it once and as we would write it; else keep the whole text."""
     frame_id, coded = str(message.get("frame_id", "")), base64.b64encode(payload)
     if len(coded) and coded == str(message["data"]).encode() and text.count(coded) == 1:
         place = text.index(coded)
         shell = text[:place] + text[place + len(coded) :]
-        return Split(form, stamp, payload, SPLICE_BASE64, place, shell, frame_id)
-    return Split(form, stamp, payload, SHELL, 0, text, frame_id)
+        return ParsedMessage(form, stamp, payload, SPLICE_BASE64, place, shell, frame_id)
+    return ParsedMessage(form, stamp, payload, SHELL, 0, text, frame_id)
 
 
 def _stamp(message: dict[str, Any]) -> int:

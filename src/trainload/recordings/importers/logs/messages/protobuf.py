@@ -19,8 +19,8 @@ from trainload.recordings.importers.sensor_types import (
     FIX,
     FIX_DTYPE,
     Form,
-    Split,
-    Splitter,
+    MessageParser,
+    ParsedMessage,
     cloud_form,
     compressed_form,
     picture_form,
@@ -40,13 +40,13 @@ class _Field(NamedTuple):
     varint: int
 
 
-def protobuf_splitter(channel: Channel) -> Splitter:
+def protobuf_parser(channel: Channel) -> MessageParser:
     """How messages of this channel come apart; a type that is not known stays whole and gives its `timestamp` field."""
     numbers, stamp_field = _schema_fields(channel)
     known = _KNOWN.get(channel.type_name)
     whole = Form("generic", "protobuf")
 
-    def split(data: memoryview) -> Split:
+    def parse(data: memoryview) -> ParsedMessage:
         found: dict[int, list[_Field]] = {}
         for field in _fields(data, 0, len(data)):
             found.setdefault(field.number, []).append(field)
@@ -54,9 +54,9 @@ def protobuf_splitter(channel: Channel) -> Splitter:
         stamp = _stamp(data, found[stamp_field][-1]) if stamp_field in found else 0
         if known is not None:
             return known(message, stamp)
-        return Split(whole, stamp, data)
+        return ParsedMessage(whole, stamp, data)
 
-    return split
+    return parse
 
 
 class _Message:
@@ -82,21 +82,21 @@ class _Message:
         fields = self.all(name)
         return bytes(self.data[fields[-1].start : fields[-1].end]).decode("utf-8", "replace") if fields else ""
 
-    def cut(self, form: Form, stamp: int) -> Split:
+    def cut(self, form: Form, stamp: int) -> ParsedMessage:
         """The message with its one `data` field as payload."""
         [field] = self.all("data")
         shell = bytes(self.data[: field.start]) + bytes(self.data[field.end :])
         payload = self.data[field.start : field.end]
-        return Split(form, stamp, payload, SPLICE, field.start, shell, self.text("frame_id"))
+        return ParsedMessage(form, stamp, payload, SPLICE, field.start, shell, self.text("frame_id"))
 
 
-def _compressed(message: _Message, stamp: int) -> Split:
+def _compressed(message: _Message, stamp: int) -> ParsedMessage:
     [field] = message.all("data")
     head = bytes(message.data[field.start : min(field.end, field.start + 8)])
     return message.cut(compressed_form(message.text("format"), head), stamp)
 
 
-def _raw(message: _Message, stamp: int) -> Split:
+def _raw(message: _Message, stamp: int) -> ParsedMessage:
     [field] = message.all("data")
     form = picture_form(
         message.fixed("height", "I"),
@@ -109,7 +109,7 @@ def _raw(message: _Message, stamp: int) -> Split:
     return message.cut(form, stamp)
 
 
-def _cloud(message: _Message, stamp: int) -> Split:
+def _cloud(message: _Message, stamp: int) -> ParsedMessage:
     fields = []
     for part in message.all("fields"):  # foxglove.PackedElementField: name = 1, offset = 2, type = 3
         inner = {field.number: field for field in _fields(message.data, part.start, part.end)}
@@ -121,7 +121,7 @@ def _cloud(message: _Message, stamp: int) -> Split:
     return message.cut(cloud_form(fields, stride, data.end - data.start), stamp)
 
 
-def _fix(message: _Message, stamp: int) -> Split:
+def _fix(message: _Message, stamp: int) -> ParsedMessage:
     row = np.zeros(1, FIX_DTYPE)
     for name in ("latitude", "longitude", "altitude"):
         row[name] = message.fixed(name, "d")
@@ -129,10 +129,10 @@ def _fix(message: _Message, stamp: int) -> Split:
     if len(packed) == 72:
         row["position_covariance"] = np.frombuffer(packed, "<f8")
     row["position_covariance_type"] = message.varint("position_covariance_type")
-    return Split(FIX, stamp, row.tobytes(), SHELL, 0, bytes(message.data), message.text("frame_id"))
+    return ParsedMessage(FIX, stamp, row.tobytes(), SHELL, 0, bytes(message.data), message.text("frame_id"))
 
 
-_KNOWN: dict[str, Callable[[_Message, int], Split]] = {
+_KNOWN: dict[str, Callable[[_Message, int], ParsedMessage]] = {
     "foxglove.CompressedImage": _compressed,
     "foxglove.CompressedVideo": _compressed,
     "foxglove.RawImage": _raw,

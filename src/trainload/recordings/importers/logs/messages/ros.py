@@ -21,9 +21,9 @@ from trainload.recordings.importers.sensor_types import (
     IMU,
     ODOMETRY,
     Form,
+    MessageParser,
+    ParsedMessage,
     Rows,
-    Split,
-    Splitter,
     cloud_form,
     compressed_form,
 )
@@ -114,7 +114,7 @@ class Cursor:
             raise ValueError(f"{left} bytes follow the last field")
 
 
-def ros_splitter(channel: Channel) -> Splitter:
+def ros_parser(channel: Channel) -> MessageParser:
     """How messages of this channel come apart: known sensor types into payload and shell, others stay whole.
 
     A type that is not known but begins with a Header gives its stamp.
@@ -124,17 +124,17 @@ def ros_splitter(channel: Channel) -> Splitter:
     known = _KNOWN.get(channel.type_name.replace("/msg/", "/"))
     headed = known is not None or _begins_with_header(channel)
 
-    def split(data: memoryview) -> Split:
+    def parse(data: memoryview) -> ParsedMessage:
         order, widest = ("<", 8) if ros1 else _PLAIN.get(bytes(data[:2]), ("", 0))
         if not order:
             marked = _MARKED.get(bytes(data[:2]))
-            return Split(whole if marked is None else Form("generic", marked), 0, data)
+            return ParsedMessage(whole if marked is None else Form("generic", marked), 0, data)
         cursor = Cursor(data, ros1=ros1, order=order, widest=widest)
         if known is not None:
             return known(cursor)
-        return Split(whole, cursor.header()[0] if headed else 0, data)
+        return ParsedMessage(whole, cursor.header()[0] if headed else 0, data)
 
-    return split
+    return parse
 
 
 def _begins_with_header(channel: Channel) -> bool:
@@ -150,12 +150,12 @@ def _begins_with_header(channel: Channel) -> bool:
     return False
 
 
-def _spliced(form: Form, stamp: int, frame_id: str, whole: memoryview, start: int, end: int) -> Split:
+def _spliced(form: Form, stamp: int, frame_id: str, whole: memoryview, start: int, end: int) -> ParsedMessage:
     shell = bytes(whole[:start]) + bytes(whole[end:])
-    return Split(form, stamp, whole[start:end], SPLICE, start, shell, frame_id)
+    return ParsedMessage(form, stamp, whole[start:end], SPLICE, start, shell, frame_id)
 
 
-def _image(cursor: Cursor) -> Split:
+def _image(cursor: Cursor) -> ParsedMessage:
     stamp, frame_id = cursor.header()
     height, width, encoding = cursor.number("I"), cursor.number("I"), cursor.text()
     big_endian, step = bool(cursor.number("B")), cursor.number("I")
@@ -165,7 +165,7 @@ def _image(cursor: Cursor) -> Split:
     return _spliced(form, stamp, frame_id, cursor.data, cursor.place - size, cursor.place)
 
 
-def _compressed_image(cursor: Cursor) -> Split:
+def _compressed_image(cursor: Cursor) -> ParsedMessage:
     stamp, frame_id = cursor.header()
     named, data = cursor.text(), cursor.bytes()
     cursor.finish()
@@ -173,7 +173,7 @@ def _compressed_image(cursor: Cursor) -> Split:
     return _spliced(form, stamp, frame_id, cursor.data, cursor.place - len(data), cursor.place)
 
 
-def _point_cloud(cursor: Cursor) -> Split:
+def _point_cloud(cursor: Cursor) -> ParsedMessage:
     stamp, frame_id = cursor.header()
     height, width, fields = cursor.number("I"), cursor.number("I"), _point_fields(cursor)
     big_endian, point_step, row_step = bool(cursor.number("B")), cursor.number("I"), cursor.number("I")
@@ -206,10 +206,10 @@ def _plain_point_fields(cursor: Cursor) -> list[tuple[str, int, str, int]]:
     return fields
 
 
-def _records_at_the_end(form: Form, strings: int) -> Callable[[Cursor], Split]:
+def _records_at_the_end(form: Form, strings: int) -> Callable[[Cursor], ParsedMessage]:
     """A header, `strings` more strings, then float64 fields only: the payload is the rest of the message."""
 
-    def split(cursor: Cursor) -> Split:
+    def parse(cursor: Cursor) -> ParsedMessage:
         stamp, frame_id = cursor.header()
         for _ in range(strings):
             cursor.text()
@@ -222,12 +222,12 @@ def _records_at_the_end(form: Form, strings: int) -> Callable[[Cursor], Split]:
         if cursor.order == "<":
             return _spliced(form, stamp, frame_id, cursor.data, start, cursor.place)
         numbers = np.frombuffer(cursor.data[start : cursor.place], ">f8").astype("<f8")
-        return Split(form, stamp, numbers.tobytes(), SHELL, 0, bytes(cursor.data), frame_id)
+        return ParsedMessage(form, stamp, numbers.tobytes(), SHELL, 0, bytes(cursor.data), frame_id)
 
-    return split
+    return parse
 
 
-def _fix(cursor: Cursor) -> Split:
+def _fix(cursor: Cursor) -> ParsedMessage:
     stamp, frame_id = cursor.header()
     row = np.zeros(1, FIX_DTYPE)
     row["status"], row["service"] = cursor.number("b"), cursor.number("H")
@@ -236,10 +236,10 @@ def _fix(cursor: Cursor) -> Split:
     row["position_covariance"] = [cursor.number("d") for _ in range(9)]
     row["position_covariance_type"] = cursor.number("B")
     cursor.finish()
-    return Split(FIX, stamp, row.tobytes(), SHELL, 0, bytes(cursor.data), frame_id)
+    return ParsedMessage(FIX, stamp, row.tobytes(), SHELL, 0, bytes(cursor.data), frame_id)
 
 
-_KNOWN: dict[str, Callable[[Cursor], Split]] = {
+_KNOWN: dict[str, Callable[[Cursor], ParsedMessage]] = {
     "sensor_msgs/Image": _image,
     "sensor_msgs/CompressedImage": _compressed_image,
     "sensor_msgs/PointCloud2": _point_cloud,

@@ -7,7 +7,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from trainload.recordings.importers.logs.log_bytes import BLOCK_BYTES, Bytes
+from trainload.recordings.importers.logs.log_bytes import BLOCK_BYTES, LogBytes
 
 MESSAGE, BAG_HEADER, INDEX, CHUNK, CHUNK_INFO, CONNECTION = 0x02, 0x03, 0x04, 0x05, 0x06, 0x07
 BAD = (ValueError, KeyError, IndexError, struct.error)
@@ -49,7 +49,7 @@ class Record(NamedTuple):
         return int(seconds) * 1_000_000_000 + int(nanoseconds)
 
 
-def record_at(source: Bytes, place: int) -> Record | None:
+def record_at(source: LogBytes, place: int) -> Record | None:
     """The record at `place`, None where no sound one begins there. Its data may leave the bytes; its header may not."""
     if place + 8 > source.size:
         return None
@@ -69,13 +69,13 @@ def record_at(source: Bytes, place: int) -> Record | None:
     return record if _adds_up(record) else None
 
 
-def is_at_end(source: Bytes, place: int, *, cut: bool) -> bool:
+def is_at_end(source: LogBytes, place: int, *, cut: bool) -> bool:
     """True where the bytes end at `place`; cut: or in the header of a record there."""
     left = source.size - place
     return left == 0 or (cut and (left < 8 or _number_at(source, place) > left - 8))
 
 
-def next_sound(source: Bytes, place: int, operations: bytes) -> int:
+def next_sound(source: LogBytes, place: int, operations: bytes) -> int:
     """Where sound records of one of these operations go on, at `place` or behind; `source.size` where they do not."""
     begin, step = place, BLOCK_BYTES
     while place < source.size:
@@ -120,7 +120,7 @@ def _adds_up(record: Record) -> bool:
     return True
 
 
-def _record_around(source: Bytes, field: int, begin: int) -> int | None:
+def _record_around(source: LogBytes, field: int, begin: int) -> int | None:
     """Where the record begins whose operation is the field at `field`, not before `begin`; others must follow it."""
     first = max(begin, field - _MAX_BACK)
     before = source.at(first, field - first)
@@ -131,7 +131,7 @@ def _record_around(source: Bytes, field: int, begin: int) -> int | None:
     return None
 
 
-def _goes_on(source: Bytes, place: int) -> bool:
+def _goes_on(source: LogBytes, place: int) -> bool:
     for _ in range(_IN_A_ROW):
         record = record_at(source, place)
         if record is None:
@@ -144,5 +144,5 @@ def _goes_on(source: Bytes, place: int) -> bool:
     return True
 
 
-def _number_at(source: Bytes, place: int) -> int:
+def _number_at(source: LogBytes, place: int) -> int:
     return int(_SIZED.unpack(source.at(place, 4))[0])

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from trainload.errors import FormatError
 from trainload.recordings.importers.logs.channel_numbers import ChannelNumbers
-from trainload.recordings.importers.logs.log_bytes import Bytes, ChunkBytes, FileBytes
+from trainload.recordings.importers.logs.log_bytes import ChunkBytes, FileBytes, LogBytes
 from trainload.recordings.importers.logs.rosbag1.records import (
     BAD,
     BAG_HEADER,
@@ -192,7 +192,7 @@ class _Bag:
             self._lose(problem, size - len(unpacked))
         yield from self._inner(ChunkBytes(unpacked), cut=bool(problem))
 
-    def _inner(self, source: Bytes, *, cut: bool) -> Iterator[LogMessage]:
+    def _inner(self, source: LogBytes, *, cut: bool) -> Iterator[LogMessage]:
         place, record = 0, record_at(source, 0)
         while place < source.size:
             if record is not None and record.end <= source.size:
@@ -207,7 +207,7 @@ class _Bag:
             record = record_at(source, place)
             self._lose(f"no sound record from its byte {start:,} to {place:,}", place - start)
 
-    def _item(self, record: Record, source: Bytes) -> Iterator[LogMessage]:
+    def _item(self, record: Record, source: LogBytes) -> Iterator[LogMessage]:
         if record.operation == CONNECTION:
             self._connection(record, source)
         if record.operation != MESSAGE:
@@ -215,7 +215,7 @@ class _Bag:
         number, time = record.number("conn"), record.time_ns("time")
         yield LogMessage(self._numbers.place(number), time, time, 0, source.at(record.start, record.end - record.start))
 
-    def _connection(self, record: Record, source: Bytes) -> None:
+    def _connection(self, record: Record, source: LogBytes) -> None:
         number = record.number("conn")
         if number in self._numbers:
             return

@@ -44,7 +44,7 @@ class ExtractSummary:
 
 
 def extract_frames(
-    drive: HyperframeReader,
+    recording: HyperframeReader,
     folder: str | os.PathLike[str],
     *,
     start_ns: int | str | None = None,
@@ -58,19 +58,19 @@ def extract_frames(
     Raises UsageError for an unknown stream and a folder that is not empty; FormatError for a damaged frame;
     OSError from the system.
     """
-    names = list(drive.streams) if streams is None else list(dict.fromkeys(streams))
-    first, last = (None if time is None else drive.time_ns(time) for time in (start_ns, end_ns))
-    spans = {name: _span(drive, name, first, last) for name in names}
-    paths = stream_paths([drive.streams[name] for name in names])
+    names = list(recording.streams) if streams is None else list(dict.fromkeys(streams))
+    first, last = (None if time is None else recording.time_ns(time) for time in (start_ns, end_ns))
+    spans = {name: _span(recording, name, first, last) for name in names}
+    paths = stream_paths([recording.streams[name] for name in names])
     with AtomicFolder(folder) as target:
-        size = _write_streams(drive, spans, paths, target.tmp_path, progress)
-        _write_table(drive, paths, target.tmp_path)
+        size = _write_streams(recording, spans, paths, target.tmp_path, progress)
+        _write_table(recording, paths, target.tmp_path)
         target.commit()
     return ExtractSummary(os.fspath(folder), {name: last - first for name, (first, last) in spans.items()}, size)
 
 
 def _write_streams(
-    drive: HyperframeReader,
+    recording: HyperframeReader,
     spans: dict[str, tuple[int, int]],
     paths: dict[str, Path],
     root: Path,
@@ -79,9 +79,9 @@ def _write_streams(
     """Write the rows `spans` of each stream below `root`; bytes of their payloads."""
     total, done, size = sum(last - first for first, last in spans.values()), 0, 0
     for name, (first, last) in spans.items():
-        writer = _TableWriter if drive.streams[name].packed else _FolderWriter
-        with writer(root / paths[name], drive, name, first) as out:
-            for frame in drive.iter_positions(name, first, last):
+        writer = _TableWriter if recording.streams[name].packed else _FolderWriter
+        with writer(root / paths[name], recording, name, first) as out:
+            for frame in recording.iter_positions(name, first, last):
                 size += out.write(frame)
                 done += 1
                 if progress is not None:
@@ -89,8 +89,8 @@ def _write_streams(
     return size
 
 
-def _span(drive: HyperframeReader, name: str, start_ns: int | None, end_ns: int | None) -> tuple[int, int]:
-    times = drive.timestamps(name)
+def _span(recording: HyperframeReader, name: str, start_ns: int | None, end_ns: int | None) -> tuple[int, int]:
+    times = recording.timestamps(name)
     first = 0 if start_ns is None else int(times.searchsorted(min(start_ns, MAX_TIMESTAMP_NS)))
     last = len(times) if end_ns is None else int(times.searchsorted(min(end_ns, MAX_TIMESTAMP_NS)))
     return first, max(first, last)
@@ -113,11 +113,11 @@ def stream_paths(infos: Sequence[StreamInfo]) -> dict[str, Path]:
 class _FolderWriter:
     """One file per frame, and frames.csv."""
 
-    def __init__(self, path: Path, drive: HyperframeReader, name: str, first: int) -> None:
-        info = drive.streams[name]
+    def __init__(self, path: Path, recording: HyperframeReader, name: str, first: int) -> None:
+        info = recording.streams[name]
         self._folder = path
         self._folder.mkdir(parents=True, exist_ok=True)
-        self._receive, self._duration = drive.receive_times(name), drive.durations(name)
+        self._receive, self._duration = recording.receive_times(name), recording.durations(name)
         self._position = first
         self._suffix = _SUFFIXES.get(info.encoding.lower(), ".bin") if info.is_opaque else ".npy"
         self._file = (self._folder / "frames.csv").open("x", newline="")
@@ -153,8 +153,8 @@ class _FolderWriter:
 class _TableWriter:
     """A packed stream as CSV: one line per sample, one column per number; `name.0`, `name.1`, ... for arrays."""
 
-    def __init__(self, path: Path, drive: HyperframeReader, name: str, _first: int) -> None:
-        info = drive.streams[name]
+    def __init__(self, path: Path, recording: HyperframeReader, name: str, _first: int) -> None:
+        info = recording.streams[name]
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = path.with_name(path.name + ".csv").open("x", newline="")
         self._csv = csv.writer(self._file)
@@ -188,9 +188,9 @@ def _flat(sample: Any) -> list[Any]:
     return values
 
 
-def _write_table(drive: HyperframeReader, paths: dict[str, Path], target: Path) -> None:
+def _write_table(recording: HyperframeReader, paths: dict[str, Path], target: Path) -> None:
     table: dict[str, Any] = {
-        "streams": [{**drive.streams[name].to_json(), "path": path.as_posix()} for name, path in paths.items()],
-        "meta": drive.meta,
+        "streams": [{**recording.streams[name].to_json(), "path": path.as_posix()} for name, path in paths.items()],
+        "meta": recording.meta,
     }
     (target / "recording.json").write_text(json.dumps(table, indent=1))

@@ -13,7 +13,7 @@ from trainload.storage.folders import make_folders
 
 
 @dataclass(slots=True)
-class Split:
+class PartFolder:
     """Parts part-00000.hfr, part-00001.hfr, ... in `folder`; a part ends with the window that reaches a limit."""
 
     folder: Path

@@ -20,7 +20,7 @@ from trainload.recordings.importers.lateness import Lateness
 from trainload.recordings.importers.resume import Leftover
 from trainload.recordings.importers.source import Channel, Damage, Source, SourceFrame, SourceStream
 from trainload.recordings.importers.stream_names import WantedNames
-from trainload.recordings.importers.window import WindowChoice, choose_window
+from trainload.recordings.importers.window_length import WindowLength, choose_window_length
 from trainload.recordings.writing.writer import HyperframeWriter, WriteSummary, none_committed
 from trainload.storage.target import check_target
 
@@ -34,7 +34,7 @@ class ImportReport:
     """What an import wrote and what it could not. streams: per stream its clock and where its times come from."""
 
     summary: WriteSummary
-    window: WindowChoice
+    window: WindowLength
     streams: dict[str, dict[str, Any]]
     damage: Damage
     notes: list[str]
@@ -78,7 +78,7 @@ def import_source(
     check_target(out, overwrite=overwrite, inputs=inputs)
     leftover = Leftover.of(out, kind) if resume else None
     try:
-        choice = _choose_window(source, window, leftover)
+        choice = _window_length(source, window, leftover)
         summary, run = _write(source, out, choice, leftover, codec, overwrite, progress, kind)
     finally:
         if leftover is not None:
@@ -95,7 +95,7 @@ def import_source(
 def _write(
     source: Source,
     out: str | os.PathLike[str],
-    choice: WindowChoice,
+    choice: WindowLength,
     leftover: Leftover | None,
     codec: str,
     overwrite: bool,
@@ -119,12 +119,12 @@ def _write(
     return summary, run
 
 
-def _choose_window(source: Source, window: str | int, leftover: Leftover | None) -> WindowChoice:
+def _window_length(source: Source, window: str | int, leftover: Leftover | None) -> WindowLength:
     if leftover is not None:
-        return WindowChoice(leftover.window_ns, "window of the import that was interrupted")
+        return WindowLength(leftover.window_ns, "window of the import that was interrupted")
     if window == "auto":
-        return choose_window(source.survey())
-    return WindowChoice(duration_ns(window, what="window"), "window as asked for")
+        return choose_window_length(source.survey())
+    return WindowLength(duration_ns(window, what="window"), "window as asked for")
 
 
 class _Import:
