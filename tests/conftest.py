@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+DATA = Path(__file__).parent / "data"
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background; what tests start would inherit it
@@ -14,8 +16,28 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background; w
 
 
 @pytest.fixture(scope="session")
-def shared() -> Path:
-    """The project's shared folder with specs and real data; tests that ask for it skip where it is absent."""
-    if not (SHARED / "spec").is_dir():
-        pytest.skip("the shared folder with real data is not beside this checkout")
-    return SHARED
+def at_hand() -> Callable[[str], Path]:
+    """The file or folder of tests/data of a name; of the shared folder, if the name begins with `shared/`.
+
+    The shared folder lies beside the checkouts of those who may use its data, which may not lie in the project.
+    Tests that ask for it skip elsewhere.
+    """
+
+    def find(name: str) -> Path:
+        if not name.startswith("shared/"):
+            return DATA / name
+        if not (path := SHARED / name.removeprefix("shared/")).exists():
+            pytest.skip(f"real data that may not lie in the project: there is no ../{name}")
+        return path
+
+    return find
+
+
+@pytest.fixture(
+    scope="session",
+    params=["pictures", "shared/data/imagenet-sample/train"],
+    ids=["ten-pictures", "imagenet-sample"],
+)
+def photos(request: pytest.FixtureRequest, at_hand: Callable[[str], Path]) -> Path:
+    """Class folders of photographs: the ten of tests/data, and the thousand of ImageNet where they are at hand."""
+    return at_hand(request.param)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from jpeg_writer import make_jpeg
+from odd_jpegs import odd_jpegs
 from trainload import _core
 from trainload.images.decode import PictureDecoder
 from trainload.images.ops import operations as ops
@@ -108,12 +110,21 @@ def test_mutated_pictures_have_pillows_verdict_and_pillows_pixels() -> None:
     assert decoded > 200
 
 
-def test_a_good_picture_after_a_bad_one_is_the_same_as_without_it(shared: Path) -> None:
+@pytest.fixture(scope="module", params=["made", "collected"])
+def odd(request: pytest.FixtureRequest, at_hand: Callable[[str], Path]) -> dict[str, bytes]:
+    """Odd JPEGs by name: ours, and collected ones where they are at hand."""
+    if request.param == "made":
+        return odd_jpegs()
+    files = sorted(at_hand("shared/data/odd-jpegs").glob("*.*"))
+    return {path.name: path.read_bytes() for path in files if path.suffix != ".json"}
+
+
+def test_a_good_picture_after_a_bad_one_is_the_same_as_without_it(odd: dict[str, bytes]) -> None:
     expected = OneByOne().run(GOOD)[0]
     one = OneByOne()
-    for path in sorted((shared / "data" / "odd-jpegs").glob("*.*")):
-        one.run(path.read_bytes() or b"?")
-        assert np.array_equal(one.run(GOOD)[0], expected), path.name
+    for name, encoded in odd.items():
+        one.run(encoded or b"?")
+        assert np.array_equal(one.run(GOOD)[0], expected), name
 
 
 def test_tables_of_one_picture_are_not_there_for_the_next() -> None:
@@ -141,21 +152,20 @@ def test_a_truncated_picture_is_corrupt_wherever_the_crop_lies(kept: float) -> N
         assert reason
 
 
-def test_odd_pictures_have_pillows_verdict_and_pillows_pixels(shared: Path) -> None:
+def test_odd_pictures_have_pillows_verdict_and_pillows_pixels(odd: dict[str, bytes]) -> None:
     one = OneByOne()
-    for path in sorted((shared / "data" / "odd-jpegs").glob("*.*")):
-        if path.suffix == ".json" or path.name in KINDER_THAN_PILLOW:
+    for name, encoded in odd.items():
+        if name in KINDER_THAN_PILLOW:
             continue
-        encoded = path.read_bytes()
         try:
             expected = np.asarray(Image.open(io.BytesIO(encoded), formats=("JPEG", "PNG")).convert("RGB"))
         except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
             expected = None
-        if path.name in STRICTER_THAN_PILLOW:
+        if name in STRICTER_THAN_PILLOW:
             assert expected is not None
             expected = None
         codes = {one.run(encoded, epoch)[1] for epoch in range(4)} if encoded else {2}
-        assert codes == ({2} if expected is None else {0}), path.name
+        assert codes == ({2} if expected is None else {0}), name
         if expected is not None:
             height, width = expected.shape[:2]
             check_pixels(encoded, expected, width, height)

@@ -17,6 +17,7 @@ from PIL import Image
 
 from core_testing import core_testing
 from jpeg_writer import SAMPLINGS, make_jpeg
+from picture_folders import some_of
 from test_core_damage import mutated, seeds_of_fuzzing
 from trainload import _core
 
@@ -109,8 +110,8 @@ def test_damage_that_is_met_only_later_is_met_with_and_without() -> None:
     assert_store_changes_nothing(Epochs(pictures), _core.EntryPointStore(PLENTY), range(15))
 
 
-def test_real_pictures_decode_alike_with_and_without(shared: Path) -> None:
-    files = sorted((shared / "data" / "imagenet-sample" / "train").glob("*/*"))[3::41]
+def test_real_pictures_decode_alike_with_and_without(photos: Path) -> None:
+    files = some_of(photos, 41, 3)
     store = _core.EntryPointStore(PLENTY)
     assert_store_changes_nothing(Epochs([path.read_bytes() for path in files]), store, range(12))
 

@@ -14,6 +14,7 @@ from PIL import Image
 
 from core_testing import KERNEL_NAMES, core_testing
 from jpeg_writer import make_jpeg
+from picture_folders import some_of
 from trainload import _core
 from trainload.errors import UsageError
 from trainload.images.decode import PictureDecoder
@@ -197,8 +198,8 @@ def test_a_picture_does_not_depend_on_its_slice_its_thread_or_what_came_before()
         assert all(map(np.array_equal, whole, pool.map(one, range(len(part.ids)))))
 
 
-def test_half_size_decoding_is_close_and_only_where_the_box_is_twice_as_large(shared: Path) -> None:
-    files = sorted((shared / "data" / "imagenet-sample" / "train").glob("*/*"))[::97]
+def test_half_size_decoding_is_close_and_only_where_the_box_is_twice_as_large(photos: Path) -> None:
+    files = some_of(photos, 97)
     part = Slice([path.read_bytes() for path in files])
     exact, _, _ = part.run(PictureDecoder([ops.Resize((64, 64))]))
     scaled, _, _ = part.run(PictureDecoder([ops.Resize((64, 64))], dct_scale="auto"))

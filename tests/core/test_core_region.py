@@ -13,6 +13,7 @@ from PIL import Image
 
 from core_testing import core_testing
 from jpeg_writer import SAMPLINGS, make_jpeg
+from picture_folders import some_of
 from trainload import _core
 
 WIDTH, HEIGHT = 131, 97
@@ -137,8 +138,8 @@ def test_exif_and_other_long_segments_do_not_matter() -> None:
     assert_regions_equal(as_array(encoded.getvalue()), whole, boxes(WIDTH, HEIGHT, 60))
 
 
-def test_real_pictures_are_exact(shared: Path) -> None:
-    files = sorted((shared / "data" / "imagenet-sample" / "train").glob("*/*"))[::23]
+def test_real_pictures_are_exact(photos: Path) -> None:
+    files = some_of(photos, 23)
     for seed, path in enumerate(files):
         encoded = path.read_bytes()
         whole = by_pillow(encoded)
@@ -147,8 +148,8 @@ def test_real_pictures_are_exact(shared: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [{"restart_marker_rows": 1}, {"restart_marker_blocks": 4}])
-def test_real_pictures_with_restart_markers_are_exact(shared: Path, options: dict[str, int]) -> None:
-    files = sorted((shared / "data" / "imagenet-sample" / "train").glob("*/*"))[5::91]
+def test_real_pictures_with_restart_markers_are_exact(photos: Path, options: dict[str, int]) -> None:
+    files = some_of(photos, 91, 5)
     for seed, path in enumerate(files):
         encoded = io.BytesIO()
         Image.open(path).convert("RGB").save(encoded, "JPEG", quality=80, **options)

@@ -63,3 +63,9 @@ def read_packed(path: Path) -> Packed:
         packed.labels += rows[2]
         packed.blocks.append(count)
     return packed
+
+
+def some_of(folder: Path, step: int, start: int = 0) -> list[Path]:
+    """Each `step`th picture of class folders, from number `start`; of a few pictures all."""
+    files = sorted(folder.glob("*/*"))
+    return files[start::step] if len(files) > step else files

@@ -121,10 +121,22 @@ def _expected(kind: str, files: dict[str, bytes], is_training: bool) -> tuple[np
     return np.array(labels), np.array(pixels, np.uint8)
 
 
-def test_mnist_has_the_genuine_bytes(shared: Path, tmp_path: Path) -> None:
-    known = json.loads((shared / "spec/conformance.json").read_text())["files"]
+def counted_mnist_files(place: Path) -> Path:
+    """48 pictures whose bytes count up, the values in `packed.json` are of what they give."""
+    files = {}
+    for prefix, count in MNIST_COUNTS.items():
+        pixels, labels = (np.arange(size) % modulus for size, modulus in ((count * 784, 251), (count, 10)))
+        files[f"{prefix}-images-idx3-ubyte"] = struct.pack(">4I", 0x803, count, 28, 28) + bytes(pixels.tolist())
+        files[f"{prefix}-labels-idx1-ubyte"] = struct.pack(">2I", 0x801, count) + bytes(labels.tolist())
+    return as_folder(files, place)
+
+
+@pytest.mark.parametrize("original", [False, True], ids=["counted", "original"])
+def test_mnist_has_the_genuine_bytes(original: bool, at_hand: Callable[[str], Path], tmp_path: Path) -> None:
+    known = json.loads(at_hand("shared/spec/conformance.json" if original else "packed.json").read_text())["files"]
+    source = at_hand("shared/data/mnist") if original else counted_mnist_files(tmp_path)
     for folder, reference in (("genuine", True), ("default", False)):
-        for entry in pack_arrays("mnist", shared / "data/mnist", tmp_path / folder, reference=reference):
+        for entry in pack_arrays("mnist", source, tmp_path / folder, reference=reference):
             path = Path(entry["path"])
             data = bytearray(path.read_bytes())
             if not reference:
@@ -138,15 +150,15 @@ def test_mnist_has_the_genuine_bytes(shared: Path, tmp_path: Path) -> None:
             assert ArrayReader(path).facts()["genuine_mnist_sizes"] == reference
 
 
-def test_real_cifar_records_become_pictures(shared: Path, tmp_path: Path) -> None:
-    sample = (shared / "data/cifar/cifar10_first2000.bin").read_bytes()
+def test_real_cifar_records_become_pictures(at_hand: Callable[[str], Path], tmp_path: Path) -> None:
+    sample = at_hand("shared/data/cifar/cifar10_first2000.bin").read_bytes()
     names = [f"data_batch_{n}.bin" for n in range(1, 6)] + ["test_batch.bin"]
     pack_arrays("cifar10", as_folder(dict.fromkeys(names, sample), tmp_path), tmp_path / "out")
     with ArrayReader(tmp_path / "out/cifar10_test.dts") as ds:
         assert len(ds) == 2000
         assert ds.labels[:1].tolist() == [sample[0]]
         assert ds.pixels[0, 0, 0].tolist() == [sample[1], sample[1025], sample[2049]]
-    fine = (shared / "data/cifar/cifar100_train_sample100.bin").read_bytes()
+    fine = at_hand("shared/data/cifar/cifar100_train_sample100.bin").read_bytes()
     (tmp_path / "c100").mkdir()
     pack_arrays("cifar100", as_folder({"train.bin": fine, "test.bin": fine}, tmp_path / "c100"), tmp_path / "out")
     with ArrayReader(tmp_path / "out/cifar100_train.dts") as ds:
@@ -247,8 +259,9 @@ def test_every_flipped_bit_of_an_array_header_is_found_but_is_training(packed: l
         assert unseen == [8 * 16]  # is_training: of a set of no standard size nothing else depends on it
 
 
-def test_is_training_of_a_standard_set_is_held_to_its_count(shared: Path, tmp_path: Path) -> None:
-    path = Path(pack_arrays("mnist", shared / "data/mnist", tmp_path)[1]["path"])
+def test_is_training_of_a_standard_set_is_held_to_its_count(tmp_path: Path) -> None:
+    files = mnist_files({"train": 37, "t10k": 10_000})
+    path = Path(pack_arrays("mnist", as_folder(files, tmp_path), tmp_path)[1]["path"])
     data = bytearray(path.read_bytes())
     data[16] ^= 1
     path.write_bytes(data)

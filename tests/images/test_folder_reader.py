@@ -95,17 +95,16 @@ def test_level_0_extracts_to_the_source_bytes_under_the_source_names(tmp_path: P
         assert again.class_names == ("ant", "bee", "cat")
 
 
-def test_real_pictures_come_back_from_two_volumes(shared: Path, tmp_path: Path) -> None:
-    source = shared / "data/imagenet-sample/train"
-    tl.pack_images(source, tmp_path / "set.dts", level=0, volumes=2)
-    with tl.open(str(tmp_path / "set-*.dts")) as ds, tl.open(source) as folder:
+def test_real_pictures_come_back_from_two_volumes(photos: Path, tmp_path: Path) -> None:
+    tl.pack_images(photos, tmp_path / "set.dts", level=0, volumes=2)
+    with tl.open(str(tmp_path / "set-*.dts")) as ds, tl.open(photos) as folder:
         assert isinstance(ds, DtsReader) and isinstance(folder, FolderReader)
         assert ds.class_names == folder.class_names
         label_of = {folder.source(i): int(folder.labels[i]) for i in range(len(folder))}
         assert {ds.source(i): int(ds.labels[i]) for i in range(len(ds))} == label_of
         extract(ds, tmp_path / "out")
         assert ds.verify().good
-    assert tree(tmp_path / "out") == tree(source)
+    assert tree(tmp_path / "out") == tree(photos)
 
 
 def test_the_folder_may_be_the_empty_one_we_stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

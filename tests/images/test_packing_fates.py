@@ -14,6 +14,7 @@ import pytest
 from PIL import Image
 
 import trainload as tl
+from odd_jpegs import odd_jpegs
 from picture_folders import encoded, picture, read_packed
 from trainload.images.packing import levels
 from trainload.images.packing.jpeg_facts import jpeg_facts
@@ -184,13 +185,31 @@ def test_bad_pictures_stop_the_pack_or_are_counted_and_named(tmp_path: Path) -> 
     assert report["summary"]["kinds"] == summary.kinds and set(report["fates"]) == set(summary.kinds)
 
 
+def sound(data: bytes) -> bool:
+    try:
+        Image.open(io.BytesIO(data)).load()
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
+        return False
+    return True
+
+
 @pytest.mark.parametrize("level", [0, 3])
-def test_every_odd_jpeg_is_packed_or_named_and_what_is_packed_decodes(level: int, shared: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("collected", [False, True], ids=["made", "collected"])
+def test_every_odd_jpeg_is_packed_or_named_and_what_is_packed_decodes(
+    level: int, collected: bool, at_hand: Callable[[str], Path], tmp_path: Path
+) -> None:
     folder = tmp_path / "src" / "odd"
     folder.mkdir(parents=True)
-    files = [path for path in (shared / "data" / "odd-jpegs").iterdir() if path.name != "MANIFEST.json"]
-    for path in files:
-        (folder / f"{path.name}.jpg").write_bytes(path.read_bytes())
+    if collected:
+        place = at_hand("shared/data/odd-jpegs")
+        files = {path.name: path.read_bytes() for path in place.iterdir() if path.name != "MANIFEST.json"}
+        manifest = json.loads((place / "MANIFEST.json").read_text())
+        good = {entry["file"] for entry in manifest if "pil:ok" in entry.get("tags", [])}
+    else:
+        files = odd_jpegs()
+        good = {name for name, data in files.items() if sound(data)}
+    for name, data in files.items():
+        (folder / f"{name}.jpg").write_bytes(data)
     summary = tl.pack_images(
         tmp_path / "src", tmp_path / "set.dts", level=level, on_error="skip", check="decode", jobs=1
     ).sets[0]
@@ -200,6 +219,4 @@ def test_every_odd_jpeg_is_packed_or_named_and_what_is_packed_decodes(level: int
         Image.open(io.BytesIO(sample)).load()
     report = json.loads((tmp_path / "set.dts.report.json").read_text())
     refused = {line["source"][4:-4] for line in report["pictures"] if "refused" in line}
-    manifest = json.loads((shared / "data" / "odd-jpegs" / "MANIFEST.json").read_text())
-    good = {entry["file"] for entry in manifest if "pil:ok" in entry.get("tags", [])}
     assert good and not good & refused

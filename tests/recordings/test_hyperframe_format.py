@@ -6,6 +6,7 @@ import hashlib
 import json
 import random
 import struct
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -130,9 +131,9 @@ def test_a_plain_file_is_taken_with_its_quirks(tmp_path: Path) -> None:
     assert index["timestamp_ns"].tolist() == [10, 20, 10, 30]
 
 
-def test_the_published_vector_reads_frame_for_frame(shared: Path) -> None:
-    data = (shared / "spec/vectors/plain_unsorted.hfr").read_bytes()
-    told = json.loads((shared / "spec/vectors/plain_unsorted.json").read_text())["frames_in_append_order"]
+def test_the_published_vector_reads_frame_for_frame(at_hand: Callable[[str], Path]) -> None:
+    data = at_hand("recordings/plain_unsorted.hfr").read_bytes()
+    told = json.loads(at_hand("recordings/plain_unsorted.json").read_text())["frames_in_append_order"]
     header = hfrm.HyperframeHeader.from_bytes(data, file_size=len(data))
     index_bytes = data[header.index_offset : header.index_offset + header.index_size]
     index = hfrm.index_from_bytes(index_bytes, header, file_size=len(data))

@@ -10,6 +10,7 @@ import os
 import pickle
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -58,8 +59,8 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 # The published format.
 
 
-def test_the_published_sample_file_reads_as_its_description_says(shared: Path) -> None:
-    vectors = shared / "spec" / "vectors"
+def test_the_published_sample_file_reads_as_its_description_says(at_hand: Callable[[str], Path]) -> None:
+    vectors = at_hand("recordings")
     described = json.loads((vectors / "plain_unsorted.json").read_text())["frames_in_append_order"]
     reader = HyperframeReader(vectors / "plain_unsorted.hfr")
     assert sum(reader.count(name) for name in reader.streams) == len(described)
