@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING
 import numpy  # noqa: F401
 
 from trainload import _core  # noqa: F401
-from trainload.errors import FormatError, SampleError, TrainloadError, UsageError
+from trainload.errors import (
+    ChecksumError,
+    FormatError,
+    LimitError,
+    SampleError,
+    TrainloadError,
+    TruncatedError,
+    UsageError,
+)
 
 if TYPE_CHECKING:  # the same names for editors and type checkers; a test holds both lists equal
     from trainload.images.extract import extract
@@ -156,6 +164,7 @@ __all__ = [
     "BatchOperation",
     "BufferPair",
     "CenterCrop",
+    "ChecksumError",
     "Clip",
     "ClipBatch",
     "ColorJitter",
@@ -173,6 +182,7 @@ __all__ = [
     "ImageSet",
     "Interpolate",
     "Interval",
+    "LimitError",
     "Loader",
     "MemoryPlan",
     "MixUp",
@@ -199,6 +209,7 @@ __all__ = [
     "SampleError",
     "SequenceDataset",
     "TrainloadError",
+    "TruncatedError",
     "Tuning",
     "UsageError",
     "Window",

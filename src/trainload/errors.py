@@ -17,15 +17,25 @@ class UsageError(TrainloadError):
 class FormatError(TrainloadError):
     """Bytes that break the format's law.
 
-    rule: the sentence of the spec that is broken. field: the spec's name of the place. offset: bytes from the start of
-    the file, or None where no single place is at fault. found, expected: values as text. path: the file, last.
+    rule: the sentence of the spec that is broken. rule_id: its stable name, as docs/errors.md lists it. field: the
+    spec's name of the place. offset: bytes from the start of the file, or None where no single place is at fault.
+    found, expected: values as text. path: the file, last.
     """
 
     def __init__(
-        self, rule: str, *, field: str, offset: int | None, found: object, expected: object, path: str = ""
+        self,
+        rule: str,
+        *,
+        rule_id: str = "",
+        field: str,
+        offset: int | None,
+        found: object,
+        expected: object,
+        path: str = "",
     ) -> None:
         super().__init__(rule)
         self.rule = rule
+        self.rule_id = rule_id
         self.field = field
         self.offset = offset
         self.found = str(found)
@@ -34,17 +44,38 @@ class FormatError(TrainloadError):
 
     def __str__(self) -> str:
         place = self.field if self.offset is None else f"{self.field} at byte {self.offset:,}"
-        text = f"{self.rule} ({place}: found {self.found}, expected {self.expected})"
+        name = f" [{self.rule_id}]" if self.rule_id else ""
+        text = f"{self.rule}{name} ({place}: found {self.found}, expected {self.expected})"
         return f"{text}: {self.path}" if self.path else text
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild_format_error, (self.rule, self.field, self.offset, self.found, self.expected, self.path)
+        place = (self.field, self.offset, self.found, self.expected, self.path)
+        return _rebuild_format_error, (type(self), self.rule, self.rule_id, *place)
 
 
 def _rebuild_format_error(
-    rule: str, field: str, offset: int | None, found: str, expected: str, path: str
+    kind: type[FormatError],
+    rule: str,
+    rule_id: str,
+    field: str,
+    offset: int | None,
+    found: str,
+    expected: str,
+    path: str,
 ) -> FormatError:
-    return FormatError(rule, field=field, offset=offset, found=found, expected=expected, path=path)
+    return kind(rule, rule_id=rule_id, field=field, offset=offset, found=found, expected=expected, path=path)
+
+
+class TruncatedError(FormatError):
+    """The bytes end before what they announce: a file cut short, or never finished."""
+
+
+class ChecksumError(FormatError):
+    """A checksum is not that of its bytes: damage on the way or on the disk."""
+
+
+class LimitError(FormatError):
+    """A number is larger than any good file needs: refused before memory is taken for it."""
 
 
 class SampleError(TrainloadError):

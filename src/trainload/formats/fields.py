@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
-from trainload.errors import FormatError
+from trainload.formats.rules import LIMIT, Rule
 
 
 class Checker:
-    """Raises FormatErrors for one file: `require` for a rule, `limit` for a number with an upper bound."""
+    """Raises the errors of rules for one file: `require` for a rule, `limit` for a number with an upper bound."""
 
     def __init__(self, path: str, base_offset: int = 0) -> None:
         self.path = path
         self.base_offset = base_offset
 
     def require(
-        self, good: bool, rule: str, *, field: str, offset: int | None, found: object, expected: object
+        self,
+        good: bool,
+        rule: Rule,
+        *,
+        field: str,
+        offset: int | None,
+        found: object,
+        expected: object,
+        **parts: object,
     ) -> None:
-        """Raise FormatError unless `good`. `offset` counts from this checker's base offset."""
+        """Raise the rule's error unless `good`. `offset` counts from this checker's base offset. parts: as in Rule."""
         if not good:
             at = None if offset is None else self.base_offset + offset
-            raise FormatError(rule, field=field, offset=at, found=found, expected=expected, path=self.path)
+            raise rule.broken(field=field, offset=at, found=found, expected=expected, path=self.path, **parts)
 
     def limit(self, value: int, most: int, *, field: str, offset: int | None) -> None:
-        """Raise FormatError where a number read from the file exceeds what its kind may be."""
+        """Raise LimitError where a number read from the file exceeds what its kind may be."""
         self.require(
             value <= most,
-            "a number exceeds its limit",
+            LIMIT,
             field=field,
             offset=offset,
             found=f"{value:,}",

@@ -7,14 +7,16 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from trainload.errors import FormatError
+from trainload.formats.rules import Rule
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One broken rule at one place.
 
-    rule, field, offset, found, expected, path: as in FormatError. end: exclusive end of the damaged byte range, where
-    it is known. block, sample: numbers in the named file, from 0. source: the path the sample was packed from.
+    rule, rule_id, field, offset, found, expected, path: as in FormatError. end: exclusive end of the damaged byte
+    range, where it is known. block, sample: numbers in the named file, from 0. source: the path the sample was packed
+    from.
     """
 
     rule: str
@@ -27,12 +29,50 @@ class Finding:
     block: int | None = None
     sample: int | None = None
     source: str = ""
+    rule_id: str = ""
+
+    @staticmethod
+    def of(
+        rule: Rule,
+        field: str,
+        offset: int | None,
+        found: object,
+        expected: object,
+        path: str,
+        *,
+        end: int | None = None,
+        block: int | None = None,
+        sample: int | None = None,
+        source: str = "",
+    ) -> Finding:
+        """The finding of a broken rule."""
+        return Finding(
+            rule.sentence,
+            field,
+            offset,
+            str(found),
+            str(expected),
+            path,
+            end=end,
+            block=block,
+            sample=sample,
+            source=source,
+            rule_id=rule.id,
+        )
 
     @staticmethod
     def from_error(error: FormatError, *, block: int | None = None, end: int | None = None) -> Finding:
         """The finding that says what a FormatError says."""
         return Finding(
-            error.rule, error.field, error.offset, error.found, error.expected, error.path, end=end, block=block
+            error.rule,
+            error.field,
+            error.offset,
+            error.found,
+            error.expected,
+            error.path,
+            end=end,
+            block=block,
+            rule_id=error.rule_id,
         )
 
     def __str__(self) -> str:

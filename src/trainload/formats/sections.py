@@ -12,6 +12,7 @@ from isal import isal_zlib
 
 from trainload.formats.fields import Checker
 from trainload.formats.limits import MAX_SECTION_BYTES, MAX_SECTIONS
+from trainload.formats.rules import SECTION_CRC, SECTION_END, SECTION_HEAD
 
 _HEAD = struct.Struct("<4sQI")
 HEAD_BYTES = _HEAD.size  # 16
@@ -38,7 +39,7 @@ def section_head_from_bytes(head: bytes, *, room: int, path: str, offset: int) -
     check = Checker(path, offset)
     check.require(
         len(head) >= HEAD_BYTES,
-        "a section head must be whole",
+        SECTION_HEAD,
         field="section head",
         offset=0,
         found=f"{len(head)} bytes",
@@ -49,7 +50,7 @@ def section_head_from_bytes(head: bytes, *, room: int, path: str, offset: int) -
     check.limit(size, MAX_SECTION_BYTES, field=field, offset=4)
     check.require(
         HEAD_BYTES + size <= room,
-        "a section must end inside the section list",
+        SECTION_END,
         field=field,
         offset=4,
         found=f"{size:,}",
@@ -80,7 +81,7 @@ def sections_from_bytes(data: bytes, *, path: str, offset: int) -> list[tuple[by
         expected, found = section_crc_from_bytes(head), isal_zlib.crc32(body)
         check.require(
             found == expected,
-            "a section's CRC-32 must match its body",
+            SECTION_CRC,
             offset=at + 12,
             found=f"{found:#010x}",
             field=f"section {tag.decode('ascii', 'backslashreplace')} crc",

@@ -7,7 +7,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from trainload.errors import FormatError, UsageError
+from trainload.errors import UsageError
+from trainload.formats.rules import FILE_MAGIC
 from trainload.storage.file import FileSource
 
 AnyPath = str | os.PathLike[str]
@@ -42,8 +43,7 @@ def read_kind(path: str) -> str:
         return HYPERFRAME
     if head[:4] == _DTS_MAGIC:
         return head[_DATASET_TYPE].decode("latin-1").lstrip(" ")
-    raise FormatError(
-        "a file must open with the magic of a known container",
+    raise FILE_MAGIC.broken(
         field="magic",
         offset=0,
         found=head[:4],

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from trainload.errors import FormatError, UsageError
+from trainload.formats.rules import FILE_END
 from trainload.memory.aligned import aligned_buffer
 from trainload.storage.read_ahead import FAR_BYTES, STEP_BYTES, announce, read_ahead_bytes, read_at_once
 
@@ -107,8 +108,7 @@ class FileSource:
             raise self._too_short(offset, size, self._size)
 
     def _too_short(self, offset: int, size: int, end: int) -> FormatError:
-        return FormatError(
-            "the file must hold every byte that is read",
+        return FILE_END.broken(
             field=f"{size:,} bytes",
             offset=offset,
             found=f"the end of the file at {end:,}",

@@ -12,6 +12,7 @@ from isal import isal_zlib
 
 from trainload.errors import FormatError
 from trainload.formats.findings import Finding, Report
+from trainload.images.format import rules
 from trainload.images.format.dts import ARRAY_HEADER_BYTES, HEADER_BYTES_USED, DtsHeader
 from trainload.images.reading.volumes import read_header
 from trainload.storage.file import FileSource
@@ -45,8 +46,8 @@ def verify_array(path: str) -> Report:
         crc = _crc_of_data(source, header.header_bytes)
         if crc != header.crc_code:
             report.findings.append(
-                Finding(
-                    "the CRC-32 of the file must match its data",
+                Finding.of(
+                    rules.ARRAY_CRC,
                     "crc_code",
                     header.header_bytes,
                     f"{crc:#010x}",
@@ -90,10 +91,10 @@ def _check_header(source: Source, header: DtsHeader) -> Iterator[Finding]:
     ):
         if found not in expected:
             text = " or ".join(str(value) for value in dict.fromkeys(expected))
-            yield Finding("a header field must agree with the others", field, None, str(found), text, source.path)
+            yield Finding.of(rules.HEADER_OTHERS, field, None, str(found), text, source.path)
     if header.total_bytes != header.header_bytes + header.block_bytes:
-        yield Finding(
-            "a header field must agree with the others",
+        yield Finding.of(
+            rules.HEADER_OTHERS,
             "total_bytes",
             None,
             f"{header.total_bytes:,}",
@@ -101,8 +102,8 @@ def _check_header(source: Source, header: DtsHeader) -> Iterator[Finding]:
             source.path,
         )
     if source.read_at(0, HEADER_BYTES_USED) != header.to_bytes():
-        yield Finding(
-            "a header must hold what its values are written as",
+        yield Finding.of(
+            rules.HEADER_BYTES,
             "header",
             0,
             "other bytes",
@@ -113,8 +114,8 @@ def _check_header(source: Source, header: DtsHeader) -> Iterator[Finding]:
     rest = np.frombuffer(source.read_at(HEADER_BYTES_USED, ARRAY_HEADER_BYTES - HEADER_BYTES_USED), np.uint8)
     if rest.any():
         offset = HEADER_BYTES_USED + int(np.argmax(rest != 0))
-        yield Finding(
-            "the rest of the header region must be zero",
+        yield Finding.of(
+            rules.HEADER_REST,
             "header region",
             offset,
             f"{rest.max():#04x}",
@@ -127,8 +128,8 @@ def _check_header(source: Source, header: DtsHeader) -> Iterator[Finding]:
 def _check_labels(source: Source, header: DtsHeader) -> Iterator[Finding]:
     labels = np.frombuffer(source.read_at(header.header_bytes, header.num_samples), np.uint8)
     for n in np.flatnonzero(labels >= header.num_classes)[:10].tolist():
-        yield Finding(
-            "a label must be one of the classes",
+        yield Finding.of(
+            rules.LABEL,
             f"labels[{n}]",
             header.header_bytes + n,
             str(labels[n]),

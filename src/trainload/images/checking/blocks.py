@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from trainload.errors import FormatError
 from trainload.formats.findings import Finding
 from trainload.images.checking.region import first_nonzero
+from trainload.images.format import rules
 from trainload.images.format.dts import (
     BLOCK_ENTRY_BYTES,
     BLOCK_FIXED_BYTES,
@@ -112,8 +113,8 @@ class BlockChecker:
         for gap_start, gap_end in zip(ends, starts):
             place = first_nonzero(data[:gap_end], gap_start)
             if place is not None:
-                yield Finding(
-                    "what lies between pictures must be zero",
+                yield Finding.of(
+                    rules.BLOCK_PADDING,
                     "padding",
                     offset + place,
                     f"{data[place]:#04x}",
@@ -132,8 +133,8 @@ class BlockChecker:
                 result.max_area = max(result.max_area, pixels.shape[0] * pixels.shape[1])
             except Exception as error:  # a decoder may raise anything for bad bytes; each is one damaged picture
                 result.findings.append(
-                    Finding(
-                        "a picture must decode",
+                    Finding.of(
+                        rules.PICTURE_DECODE,
                         f"picture {n}",
                         start,
                         str(error) or type(error).__name__,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from trainload.errors import FormatError
 from trainload.formats.findings import Finding
-from trainload.images.format import dts
+from trainload.images.format import dts, rules
 from trainload.images.reading.extension import Extension, check_header_crc, parse_sections, read_header_region
 from trainload.storage.source import Source
 
@@ -75,8 +75,12 @@ def _check_zero(source: Source, start: int) -> list[Finding]:
         source.readinto_at(begin, part.data)
         n = first_nonzero(part, 0)
         if n is not None:
-            rule, place = "the rest of the header region must be zero", begin + n
-            return [Finding(rule, "header region", place, f"{part[n]:#04x}", "0", source.path, end=place + 1)]
+            place = begin + n
+            return [
+                Finding.of(
+                    rules.HEADER_REST, "header region", place, f"{part[n]:#04x}", "0", source.path, end=place + 1
+                )
+            ]
     return []
 
 

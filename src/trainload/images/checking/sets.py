@@ -19,6 +19,7 @@ from trainload.errors import FormatError
 from trainload.formats.findings import Finding, Report
 from trainload.images.checking.blocks import BlockChecker, BlockResult, Decoder
 from trainload.images.checking.region import Region, check_region
+from trainload.images.format import rules
 from trainload.images.format.dts import BLOCK_SIZE, IMAGE_HEADER_BYTES, DtsHeader
 from trainload.images.reading.extension import Extension
 from trainload.images.reading.volumes import check_same_set, check_volume_set
@@ -135,8 +136,8 @@ def _conclude(path: str, region: Region, results: list[BlockResult], *, decode_a
     if header is None:
         return
     if wrong_crc:
-        yield Finding(
-            "the CRC-32 of the file must match its blocks",
+        yield Finding.of(
+            rules.BLOCKS_CRC,
             "crc_code",
             header.header_bytes,
             f"{crc:#010x}",
@@ -170,8 +171,8 @@ def _damage_of(path: str, region: Region, result: BlockResult, first: list[int])
         return
     offset, begin, end = IMAGE_HEADER_BYTES + result.k * BLOCK_SIZE, first[result.k], first[result.k + 1]
     samples = f" (samples {begin:,} to {end - 1:,})" if end > begin else ""
-    yield Finding(
-        "a block's CRC-32 must match its bytes",
+    yield Finding.of(
+        rules.BLOCK_CRC,
         f"block {result.k}{samples}",
         offset,
         f"{result.crc:#010x}",
@@ -186,8 +187,8 @@ def _damage_of(path: str, region: Region, result: BlockResult, first: list[int])
     for n, (found, expected) in enumerate(zip(result.picture_crcs, crcs[begin:end].tolist())):
         if found != expected:
             start = offset + int(result.header.offsets[n])
-            yield Finding(
-                "a picture's CRC-32 must match its bytes",
+            yield Finding.of(
+                rules.PICTURE_CRC,
                 f"picture {n}",
                 start,
                 f"{found:#010x}",
@@ -221,8 +222,8 @@ def _name_sample(finding: Finding, first: int, extension: Extension | None) -> F
 def _check_counts(path: str, region: Region, header: DtsHeader, counts: list[int]) -> Iterator[Finding]:
     total = sum(counts)
     if total != header.num_samples:
-        yield Finding(
-            "num_samples must count the pictures of all blocks",
+        yield Finding.of(
+            rules.NUM_SAMPLES,
             "num_samples",
             52,
             f"{header.num_samples:,}",
@@ -240,7 +241,7 @@ def _check_genuine_header(
     path: str, header: DtsHeader, results: list[BlockResult], counts: list[int], *, decode_all: bool
 ) -> Iterator[Finding]:
     """Header fields that no checksum covers, held to what the blocks say."""
-    rule = "a header field must agree with the others and the blocks"
+    rule = rules.HEADER_BLOCKS
     most = {max(counts, default=0), max(counts[:-1], default=0)}  # genuine LV1-3 files leave the last block out
     picture_bytes = sum(int(r.header.sizes.sum(dtype=np.int64)) for r in results if r.header is not None)
     ratio = header.compression_ratio
@@ -255,7 +256,7 @@ def _check_genuine_header(
         ("normalize_mean", 116, header.to_bytes()[116:140] == bytes(24), header.normalize_mean, "all zero bytes"),
     ):
         if not good:
-            yield Finding(rule, field, offset, str(found), str(expected), path)
+            yield Finding.of(rule, field, offset, found, expected, path)
     largest = max((result.max_area for result in results), default=0)
     if decode_all and header.compress_level > 0 and header.max_pic_area != largest:
-        yield Finding(rule, "max_pic_area", 104, f"{header.max_pic_area:,}", f"{largest:,}", path)
+        yield Finding.of(rule, "max_pic_area", 104, f"{header.max_pic_area:,}", f"{largest:,}", path)

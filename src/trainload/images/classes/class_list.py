@@ -10,9 +10,10 @@ import json
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from trainload.errors import FormatError, UsageError
+from trainload.errors import UsageError
 from trainload.formats.limits import MAX_CLASSES
 from trainload.formats.printable import printable
+from trainload.images.format import rules
 
 CLASSES_FILE = "trainload-classes.json"
 MAX_CLASS_LIST_BYTES = 64 << 20
@@ -65,8 +66,7 @@ def class_list_from_json(data: bytes, path: str) -> ClassList:
         if not all(isinstance(name, str) and "\0" not in name for name in names):
             raise ValueError("a name is no text")
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError, UsageError) as error:
-        raise FormatError(
-            "a list of classes must give each class a folder and a name",
+        raise rules.CLASS_LIST.broken(
             field="classes",
             offset=None,
             found=error,

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from trainload.codecs.compression import zstd_decompress
-from trainload.errors import FormatError
 from trainload.formats.fields import Checker
 from trainload.formats.limits import MAX_SECTION_BYTES
 from trainload.images.classes.class_list import MAX_CLASS_LIST_BYTES
-from trainload.images.format import dts
+from trainload.images.format import dts, rules
 
 MEAN_NAME_BYTES = 1024  # what names may take in a file of any size
 
@@ -41,13 +40,13 @@ def unpack_names(tag: bytes, body: bytes, count: int, *, file_size: int, path: s
     try:
         data = zstd_decompress(body, most_name_bytes(tag, count, file_size))
     except ValueError as error:
-        raise FormatError(
-            "a name section must unpack", field=field, offset=None, found=error, expected=f"{count:,} names", path=path
+        raise rules.NAMES_UNPACK.broken(
+            field=field, offset=None, found=error, expected=f"{count:,} names", path=path
         ) from error
     found = data.count(0)  # before anything is allocated for that many
     Checker(path).require(
         found == count,
-        "a name section must hold one name each",
+        rules.NAMES_COUNT,
         field=field,
         offset=None,
         found=f"{found:,} names",

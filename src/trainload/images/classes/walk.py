@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from enum import Enum, auto
 from pathlib import Path
 
-from trainload.errors import FormatError
+from trainload.formats.rules import LIMIT
 from trainload.images.classes import left_out as reasons
 from trainload.images.classes.class_list import CLASSES_FILE, MAX_CLASS_LIST_BYTES, ClassList, class_list_from_json
 from trainload.images.classes.folder_rules import find_splits, is_hidden
@@ -152,8 +152,7 @@ def _own_list(root: str) -> ClassList | None:
     except FileNotFoundError:
         return None
     if len(data) > MAX_CLASS_LIST_BYTES:
-        raise FormatError(
-            "a number exceeds its limit",
+        raise LIMIT.broken(
             field="file size",
             offset=None,
             found="more",

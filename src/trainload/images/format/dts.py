@@ -16,6 +16,7 @@ from trainload.formats import limits
 from trainload.formats.fields import Checker
 from trainload.formats.sections import HEAD_BYTES as SECTION_HEAD_BYTES
 from trainload.formats.sections import sections_from_bytes, sections_to_bytes
+from trainload.images.format import rules
 
 MAGIC = b".DTS"
 VERSION = (3, 0, 0, 0)
@@ -149,7 +150,7 @@ class DtsHeader:
         check = _HeaderChecker(path)
         check.require(
             len(data) >= HEADER_BYTES_USED,
-            "the header must be whole",
+            rules.HEADER_WHOLE,
             field="header",
             offset=0,
             found=f"{len(data)} bytes",
@@ -267,7 +268,7 @@ class _HeaderChecker(Checker):
     def that(self, good: bool, field: str, found: object, expected: object) -> None:
         self.require(
             good,
-            "a header field must agree with the spec and the file",
+            rules.HEADER_FIELD,
             field=field,
             offset=_FIELD_OFFSET[field],
             found=found,
@@ -355,7 +356,7 @@ class BlockHeader:
         check = Checker(path, offset)
         check.require(
             len(data) >= header.block_header_size,
-            "a block header must be whole",
+            rules.BLOCK_WHOLE,
             field="block header",
             offset=0,
             found=f"{len(data)} bytes",
@@ -363,13 +364,21 @@ class BlockHeader:
         )
         magic, found_id, count = _BLOCK.unpack_from(data)
         expected = _block_magic(header.compress_level)
-        rule = f"block {block_id} must open with its magic and its number"
-        check.require(magic == expected, rule, field="block magic", offset=0, found=magic, expected=expected)
-        check.require(found_id == block_id, rule, field="block_id", offset=4, found=found_id, expected=block_id)
+        for field, at, found, wanted in (("block magic", 0, magic, expected), ("block_id", 4, found_id, block_id)):
+            check.require(
+                found == wanted,
+                rules.BLOCK_MAGIC,
+                block=block_id,
+                field=field,
+                offset=at,
+                found=found,
+                expected=wanted,
+            )
         most = block_capacity(header.block_header_size)
         check.require(
             count <= most,
-            f"block {block_id} must not hold more pictures than its header has room for",
+            rules.BLOCK_ROOM,
+            block=block_id,
             field="num_pics",
             offset=8,
             found=f"{count:,}",
@@ -399,8 +408,9 @@ def _check_entries(block: BlockHeader, header: DtsHeader, check: Checker) -> Non
             row = ("offset", "size", "label").index(name)
             check.require(
                 False,
-                f"block {block.block_id}: picture {n} must lie inside its block, apart from the others, "
-                "with a label of a class",
+                rules.BLOCK_PICTURE,
+                block=block.block_id,
+                picture=n,
                 field=f"{name}s[{n}]",
                 found=f"{int(array[n]):,}",
                 expected=expected,

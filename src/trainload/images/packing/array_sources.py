@@ -17,7 +17,8 @@ from typing import IO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trainload.errors import FormatError, UsageError
+from trainload.errors import UsageError
+from trainload.images.format import rules
 
 MAX_FILE_BYTES = 1 << 30  # one original file, unpacked; the largest genuine one has 153 MB
 _READ_BYTES = 1 << 20
@@ -58,8 +59,7 @@ def _bad_archives_are_format_errors(field: str, path: str) -> Iterator[None]:
     try:
         yield
     except (EOFError, zlib.error, gzip.BadGzipFile, tarfile.TarError, _TooLargeError) as error:
-        raise FormatError(
-            "an original file must unpack whole",
+        raise rules.ORIGINAL_UNPACK.broken(
             field=field,
             offset=None,
             found=error,
@@ -121,8 +121,7 @@ def read_mnist(originals: Originals, *, is_training: bool) -> Split:
     pixels = _parse_idx(originals, f"{prefix}-images-idx3-ubyte", _IDX_PICTURES, (28, 28))
     labels = _parse_idx(originals, f"{prefix}-labels-idx1-ubyte", _IDX_LABELS, ())
     if len(pixels) != len(labels):
-        raise FormatError(
-            "pictures and labels must be equally many",
+        raise rules.IDX_COUNT.broken(
             field=f"{prefix} count",
             offset=4,
             found=f"{len(labels):,} labels",
@@ -141,8 +140,7 @@ def _parse_idx(originals: Originals, name: str, magic: int, shape: tuple[int, ..
     good = len(numbers) == count_of_numbers and numbers[0] == magic and numbers[2:] == shape
     picture_bytes = int(np.prod(shape, dtype=np.int64))
     if not good or len(data) != head.size + numbers[1] * picture_bytes:
-        raise FormatError(
-            "an idx file must hold what its head says",
+        raise rules.IDX_SIZE.broken(
             field=name,
             offset=0,
             found=f"numbers {numbers} in {len(data):,} bytes",
@@ -159,8 +157,7 @@ def read_cifar(originals: Originals, names: tuple[str, ...], *, label_bytes: int
     for name in names:
         data = originals.read(name)
         if not data or len(data) % record:
-            raise FormatError(
-                "a binary CIFAR file must hold whole records",
+            raise rules.CIFAR_RECORDS.broken(
                 field=name,
                 offset=len(data) - len(data) % record,
                 found=f"{len(data):,} bytes",
@@ -178,8 +175,7 @@ def _check_labels(labels: NDArray[np.uint8], num_classes: int, name: str, path: 
     wrong = np.flatnonzero(labels >= num_classes)
     if len(wrong):
         n = int(wrong[0])
-        raise FormatError(
-            "a label must be one of the classes",
+        raise rules.ORIGINAL_LABEL.broken(
             field=f"{name}: label {n}",
             offset=None,
             found=int(labels[n]),

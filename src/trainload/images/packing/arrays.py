@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from isal import isal_zlib
 
-from trainload.errors import FormatError, UsageError
+from trainload.errors import UsageError
+from trainload.images.format import rules
 from trainload.images.format.class_names import CLASS_NAMES
 from trainload.images.format.dts import ARRAY_HEADER_BYTES, CIFAR10, CIFAR100, MNIST, DtsHeader
 from trainload.images.packing.array_sources import Originals, Split, open_originals, read_cifar, read_mnist
@@ -117,8 +118,7 @@ def _check_class_names(originals: Originals, kind: _Kind) -> None:
     found = tuple(line.strip() for line in text.splitlines() if line.strip())
     expected = CLASS_NAMES[kind.dataset_type]
     if found != expected:
-        raise FormatError(
-            "the source must name the classes of the original set",
+        raise rules.ORIGINAL_CLASSES.broken(
             field=kind.names_file,
             offset=None,
             found=", ".join(found[:10]),

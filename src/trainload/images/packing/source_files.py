@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from trainload.errors import FormatError
+from trainload.images.format import rules
 from trainload.storage.file import FileSource
 
 Locator = tuple[bytes, int, int]  # path below the root (folders), place in the archive (tars), size in bytes
@@ -22,8 +22,7 @@ class FolderFiles:
         path = os.fsdecode(os.fsencode(self.path) + b"/" + locator[0])
         with FileSource(path) as source:
             if source.size != locator[2]:
-                raise FormatError(
-                    "a picture must not change while it is packed",
+                raise rules.SOURCE_CHANGED.broken(
                     field="file size",
                     offset=None,
                     found=f"{source.size:,} bytes",

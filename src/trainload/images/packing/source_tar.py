@@ -10,6 +10,7 @@ from enum import Enum, auto
 from typing import IO, Any, NamedTuple, cast
 
 from trainload.errors import FormatError, TrainloadError, UsageError
+from trainload.images.format import rules
 from trainload.storage.file import FileSource
 
 MAX_HEADER_BYTES = 16 << 20  # of one member: long names and what pax headers say besides
@@ -81,8 +82,7 @@ class _Archive:
     def _file(self, member: Member, info: tarfile.TarInfo) -> Iterator[Member]:
         place = self._start + info.offset_data
         if info.offset_data + info.size > self._size:
-            raise FormatError(
-                "a tar's member must end inside the archive",
+            raise rules.TAR_END.broken(
                 field="tar member",
                 offset=place,
                 found=f"{info.size:,} bytes",
@@ -121,8 +121,7 @@ class _Archive:
 
     def _broken(self, found: object) -> FormatError:
         offset = self._start + self._tar.offset if hasattr(self, "_tar") else self._start
-        return FormatError(
-            "a tar's member header must be whole",
+        return rules.TAR_HEADER.broken(
             field="tar header",
             offset=offset,
             found=found,
@@ -133,8 +132,7 @@ class _Archive:
     def _checked(self, name: str, offset: int) -> str:
         parts = [part for part in name.split("/") if part not in ("", ".")]
         if name.startswith("/") or ".." in parts or "\0" in name:
-            raise FormatError(
-                "a member's name must stay below the archive's folder",
+            raise rules.TAR_NAME.broken(
                 field="tar name",
                 offset=self._start + offset,
                 found=repr(name),
@@ -178,8 +176,7 @@ class _Window(io.RawIOBase):
         left = max(0, self._size - self._at)
         count = left if size < 0 else min(size, left)
         if count > MAX_HEADER_BYTES:
-            raise FormatError(
-                "a tar's member header must not exceed its limit",
+            raise rules.TAR_HEADER_LIMIT.broken(
                 field="tar header",
                 offset=self._start + self._at,
                 found=f"{count:,} bytes",

@@ -6,8 +6,8 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Set
 from functools import cached_property
 
-from trainload.errors import FormatError
 from trainload.images.classes import left_out as reasons
+from trainload.images.format import rules
 
 MAX_HOPS = 40  # links on one way, as in Linux
 MAX_PATH_BYTES = 4096  # no system makes a longer link
@@ -68,8 +68,7 @@ class TarLinks:
     def _count_one(self) -> None:
         self._left -= 1
         if self._left < 0:
-            raise FormatError(
-                "links to folders must not multiply an archive's files",
+            raise rules.TAR_LINKS.broken(
                 field="tar links",
                 offset=None,
                 found=f"more than {MAX_COPIES} for each member",

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trainload.errors import FormatError, UsageError
+from trainload.errors import UsageError
 from trainload.formats.findings import Report
 from trainload.images.checking.arrays import verify_array
+from trainload.images.format import rules
 from trainload.images.format.class_names import CLASS_NAMES
 from trainload.images.format.dts import DtsHeader
 from trainload.images.reading.sample import Sample
@@ -49,8 +50,7 @@ class ArrayReader:
         wrong = np.flatnonzero(labels >= header.num_classes)
         if len(wrong):
             n = int(wrong[0])
-            raise FormatError(
-                "a label must be one of the classes",
+            raise rules.LABEL.broken(
                 field=f"labels[{n}]",
                 offset=header.header_bytes + n,
                 found=int(labels[n]),

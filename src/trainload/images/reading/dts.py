@@ -16,10 +16,11 @@ import numpy as np
 from isal import isal_zlib
 from numpy.typing import ArrayLike, NDArray
 
-from trainload.errors import FormatError, UsageError
+from trainload.errors import UsageError
 from trainload.formats.findings import Report
 from trainload.images.checking.blocks import Decoder
 from trainload.images.checking.sets import verify_volumes
+from trainload.images.format import rules
 from trainload.images.format.dts import BLOCK_SIZE, DtsHeader
 from trainload.images.reading.facts import facts_of
 from trainload.images.reading.sample import Sample
@@ -161,8 +162,7 @@ class DtsReader:
         found, expected = isal_zlib.crc32(data), int(self.block_crcs[k])
         if found != expected:
             volume, start = self._locate(k)
-            raise FormatError(
-                "a block's CRC-32 must match its bytes",
+            raise rules.BLOCK_CRC.broken(
                 field=f"block {k}",
                 offset=start,
                 found=f"{found:#010x}",
@@ -178,8 +178,7 @@ class DtsReader:
         if found != expected:
             block, source = int(self.block_of[i]), self.source(i)
             volume, start = self._locate(block)
-            raise FormatError(
-                "a picture's CRC-32 must match its bytes",
+            raise rules.PICTURE_CRC.broken(
                 field=f"sample {i} in block {block}" + (f" (from {source})" if source else ""),
                 offset=start + int(self.offset_in_block[i]),
                 found=f"{found:#010x}",

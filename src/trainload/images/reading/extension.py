@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from trainload.formats.fields import Checker
 from trainload.formats.sections import HEAD_BYTES, sections_from_bytes
 from trainload.images.classes.packed_names import Names, unpack_names
-from trainload.images.format import dts
+from trainload.images.format import dts, rules
 from trainload.storage.source import Source
 
 MAX_PARAMETERS_BYTES = 1 << 20
@@ -43,7 +43,7 @@ def parse_sections(region: bytes, path: str) -> Sections:
     tags = [tag for tag, _ in sections]
     Checker(path).require(
         len(set(tags)) == len(tags),
-        "each tag must occur once",
+        rules.EXTENSION_TAGS,
         field="sections",
         offset=EXTENSION_START,
         found=tags,
@@ -61,7 +61,7 @@ def check_header_crc(region: bytes, sections: Sections, path: str) -> None:
     check = Checker(path)
     check.require(
         tag == dts.TAG_HEADER_CRC and len(body) == 4,
-        "the extension must be closed by the CRC-32 of all before it",
+        rules.EXTENSION_END,
         field="HCRC",
         offset=start,
         found=f"section {tag!r} of {len(body):,} bytes",
@@ -70,7 +70,8 @@ def check_header_crc(region: bytes, sections: Sections, path: str) -> None:
     found, expected = isal_zlib.crc32(memoryview(region)[:start]), int.from_bytes(body, "little")
     check.require(
         found == expected,
-        f"the header and the extension, {start:,} bytes, must match their CRC-32",
+        rules.EXTENSION_CRC,
+        size=start,
         field="HCRC",
         offset=0,
         found=f"{found:#010x}",
@@ -147,7 +148,8 @@ class Extension:
             k = int(wrong[0])
             self._check.require(
                 False,
-                f"block {k} must hold as many pictures as the extension says",
+                rules.EXTENSION_COUNTS,
+                block=k,
                 field=f"BLKS num_pics[{k}]",
                 offset=None,
                 found=int(stated[k]),
@@ -176,9 +178,7 @@ class Extension:
         except (ValueError, RecursionError) as error:
             values = error
         good = isinstance(values, dict)
-        self._check.require(
-            good, "the pack parameters must be one JSON object", field="PARM", offset=None, found=values, expected="{}"
-        )
+        self._check.require(good, rules.EXTENSION_PARAMETERS, field="PARM", offset=None, found=values, expected="{}")
         return dict(values)
 
     def _block_table(self) -> NDArray[np.uint32] | None:
@@ -197,7 +197,7 @@ class Extension:
     def _require_size(self, tag: bytes, found: int, expected: int) -> None:
         self._check.require(
             found == expected,
-            "a section must have the size that its kind has",
+            rules.EXTENSION_SIZE,
             field=tag.decode("ascii"),
             offset=None,
             found=f"{found:,} bytes",

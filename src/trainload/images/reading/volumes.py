@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from trainload.errors import FormatError
 from trainload.formats.fields import Checker
+from trainload.images.format import rules
 from trainload.images.format.dts import BLOCK_SIZE, HEADER_BYTES_USED, BlockHeader, DtsHeader
 from trainload.images.reading.extension import Extension
 from trainload.storage.file import FileSource
@@ -88,7 +88,7 @@ def check_volume_set(headers: Sequence[DtsHeader], paths: Sequence[str]) -> None
             found, expected = getattr(header, field), getattr(first, field)
             Checker(path).require(
                 found == expected,
-                "the volumes of a set must share their parameters",
+                rules.VOLUME_FIELDS,
                 field=field,
                 offset=None,
                 found=found,
@@ -98,7 +98,7 @@ def check_volume_set(headers: Sequence[DtsHeader], paths: Sequence[str]) -> None
     ids = sorted(header.volume_id for header in headers)
     check.require(
         ids == list(range(first.num_volumes)),
-        "a set must be opened with each of its volumes once",
+        rules.VOLUME_ONCE,
         field="volume_id",
         offset=60,
         found=f"volumes {_some(ids)}",
@@ -107,7 +107,7 @@ def check_volume_set(headers: Sequence[DtsHeader], paths: Sequence[str]) -> None
     blocks = sum(header.num_blocks for header in headers)
     check.require(
         blocks == first.total_blocks,
-        "total_blocks must count the blocks of all volumes",
+        rules.VOLUME_BLOCKS,
         field="total_blocks",
         offset=64,
         found=f"{first.total_blocks:,}",
@@ -121,7 +121,7 @@ def check_same_set(extensions: Sequence[Extension], paths: Sequence[str]) -> Non
     for extension, path in zip(extensions, paths):
         Checker(path).require(
             extension.uuid() == first,
-            "the volumes of a set must carry one UUID",
+            rules.VOLUME_UUID,
             field="UUID",
             offset=None,
             found=extension.uuid() or "none",
@@ -163,8 +163,7 @@ def read_block_headers(volume: Volume) -> list[BlockHeader]:
     counts = np.array([len(block.sizes) for block in blocks], np.int64)
     volume.extension.check_block_counts(counts)
     if counts.sum() != header.num_samples:
-        raise FormatError(
-            "num_samples must count the pictures of all blocks",
+        raise rules.NUM_SAMPLES.broken(
             field="num_samples",
             offset=52,
             found=f"{header.num_samples:,}",

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.lib.recfunctions import repack_fields
 from numpy.typing import NDArray
 
-from trainload.errors import FormatError, UsageError
+from trainload.errors import UsageError
 from trainload.recordings.aligning.streams import TimedStreams
+from trainload.recordings.format import rules
 from trainload.recordings.format.hyperframe import HARDWARE_TIME, MAX_TIMESTAMP_NS
 from trainload.recordings.format.streams import TIME_FIELD, StreamInfo
 from trainload.recordings.reading.hyperframe import HyperframeReader
@@ -75,8 +76,7 @@ class RecordingTimes:
             arrays = [frame.array() for frame in self.reader.iter_range(stream, _FIRST, _LAST)]
             samples = np.concatenate(arrays) if arrays else np.empty(0, self.reader.streams[stream].dtype)
             if len(samples) and samples[TIME_FIELD].max() > MAX_TIMESTAMP_NS:
-                raise FormatError(
-                    "the time of a sample must fit 63 bits",
+                raise rules.SAMPLE_TIME.broken(
                     field=TIME_FIELD,
                     offset=None,
                     found=f"{samples[TIME_FIELD].max():,}",

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from trainload.errors import FormatError
 from trainload.formats.findings import Finding, Report
 from trainload.formats.progress import Progress
+from trainload.formats.rules import Rule
 from trainload.memory.aligned import LEAST_HUGE_BYTES
 from trainload.recordings.format import hyperframe as hfrm
-from trainload.recordings.format import sections
+from trainload.recordings.format import rules, sections
 from trainload.recordings.format.records import Hole, WindowRecord, walk_records
 from trainload.recordings.format.streams import StreamInfo, streams_from_bytes
 from trainload.recordings.format.windows import WindowTable
@@ -80,9 +81,9 @@ class _Verification:
     def _broken(self, error: FormatError, end: int | None) -> None:
         self._report.findings.append(replace(Finding.from_error(error), end=end))
 
-    def _found(self, rule: str, *, field: str, found: object, expected: object, **place: int | str | None) -> None:
+    def _found(self, rule: Rule, *, field: str, found: object, expected: object, **place: int | str | None) -> None:
         offset = place.pop("offset", None)
-        finding = Finding(rule, field, offset, str(found), str(expected), self._source.path, **place)  # type: ignore[arg-type]
+        finding = Finding.of(rule, field, offset, found, expected, self._source.path, **place)  # type: ignore[arg-type]
         self._report.findings.append(finding)
 
     def _index(self, header: hfrm.HyperframeHeader) -> hfrm.Index | None:
@@ -118,7 +119,7 @@ class _Verification:
             span = (int(table.start_ns[0]), int(table.end_ns[-1])) if len(table) else (0, 0)
             if span != (header.time_window_start_ns, header.time_window_end_ns):
                 self._found(
-                    "the header must give the span of all windows",
+                    rules.HEADER_SPAN,
                     field="time_window_start_ns",
                     offset=12,
                     found=(header.time_window_start_ns, header.time_window_end_ns),
@@ -141,7 +142,7 @@ class _Verification:
             rows = index[index["stream_id"] == stream_id]
             if len(rows) != int(table.count[:, column].sum(dtype=np.int64)):
                 self._found(
-                    "the window table must agree with the index",
+                    rules.WINDOWS_INDEX,
                     field=f"section WNDW, stream {stream_id}",
                     found=f"{int(table.count[:, column].sum(dtype=np.int64)):,} frames",
                     expected=f"{len(rows):,} frames",
@@ -155,7 +156,7 @@ class _Verification:
             bad |= outside & ((rows["flags"] & hfrm.LATE) == 0)
             for row in np.flatnonzero(bad)[:MAX_FINDINGS].tolist():
                 self._found(
-                    "a frame must lie in the window that the window table gives it",
+                    rules.FRAME_WINDOW,
                     field="section WNDW",
                     found=f"time {int(times[row])}, byte {int(start[row])}",
                     expected=f"window {int(window[row])}",
@@ -170,7 +171,7 @@ class _Verification:
         for found in walk:
             if isinstance(found, Hole):
                 self._found(
-                    "window records must follow one another up to the index",
+                    rules.RECORDS_FOLLOW,
                     field="window record",
                     offset=found.offset,
                     end=found.end,
@@ -191,7 +192,7 @@ class _Verification:
     def _record_number(self, record: WindowRecord, expected: int) -> None:
         if record.head.window_number != expected:
             self._found(
-                "window records must count from 0",
+                rules.RECORDS_COUNT,
                 field="window_number",
                 offset=record.offset + 32,
                 found=record.head.window_number,
@@ -204,7 +205,7 @@ class _Verification:
             missing = have[~np.isin(_rows_as_bytes(have), _rows_as_bytes(other))]
             for row in missing[:MAX_FINDINGS]:
                 self._found(
-                    "index and window records must describe the same frames",
+                    rules.INDEX_RECORDS,
                     field=what,
                     found="none",
                     expected="an equal one",
@@ -216,7 +217,7 @@ class _Verification:
         count = header.stream_count
         if not present <= count <= max(present, len(self._streams)):
             self._found(
-                "the header must count the streams",
+                rules.HEADER_STREAMS,
                 field="stream_count",
                 offset=32,
                 found=count,
@@ -231,7 +232,7 @@ class _Verification:
         reach = np.maximum.accumulate(end)
         for n in (np.flatnonzero(start[1:] < reach[:-1]) + 1)[:MAX_FINDINGS].tolist():
             self._found(
-                "frames must not overlap",
+                rules.FRAME_OVERLAP,
                 field="byte_offset",
                 found=f"{int(start[n]):,}",
                 expected=f"at least {int(reach[n - 1]):,}",
@@ -241,7 +242,7 @@ class _Verification:
         for region, size in after:
             for n in np.flatnonzero((start < region + size) & (end > region) & (size > 0))[:MAX_FINDINGS].tolist():
                 self._found(
-                    "a frame must not reach into index or sections",
+                    rules.FRAME_REGION,
                     field="byte_size",
                     found=f"an end at {int(end[n]):,}",
                     expected=f"at most {region:,}",
@@ -263,7 +264,7 @@ class _Verification:
                     damaged, bad_bytes = damaged + 1, bad_bytes + size
                     if damaged <= MAX_FINDINGS:
                         self._found(
-                            "a payload's CRC-32 must match",
+                            rules.PAYLOAD_CRC,
                             field="payload",
                             found=f"{crc:#010x}",
                             expected=f"{expected:#010x}",

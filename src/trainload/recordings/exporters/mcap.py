@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from trainload.errors import FormatError, UsageError
+from trainload.errors import UsageError
 from trainload.formats.progress import Progress
 from trainload.recordings.exporters.numbers import FrameNumbers
+from trainload.recordings.format import rules
 from trainload.recordings.format.envelopes import (
     ENVELOPE_ENCODINGS,
     ENVELOPE_STREAM,
@@ -110,8 +111,7 @@ def _channel_of(facts: Any, path: str) -> tuple[str, str, str, str, bytes, dict[
         metadata = {str(key): str(value) for key, value in facts["metadata"].items()}
         texts = tuple(str(facts[key]) for key in ("topic", "encoding", "type", "schema_encoding"))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise FormatError(
-            "the channels of an import must be described",
+        raise rules.CHANNELS.broken(
             field="META import.channels",
             offset=None,
             found=repr(error),

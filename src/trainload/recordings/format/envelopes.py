@@ -27,6 +27,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from trainload.errors import FormatError
+from trainload.recordings.format import rules
 
 IMPORT_PREFIX = "import/"  # of streams whose times no sensor gave: what an import keeps beside the sensors'
 ENVELOPE_STREAM = "import/envelopes"
@@ -108,5 +109,4 @@ def envelopes_from_bytes(data: bytes | memoryview, encoding: str, *, path: str =
 
 
 def _broken(field: str, offset: int, found: object, expected: object, path: str) -> FormatError:
-    rule = "envelope records must fill their frame"
-    return FormatError(rule, field=field, offset=offset, found=found, expected=expected, path=path)
+    return rules.ENVELOPE.broken(field=field, offset=offset, found=found, expected=expected, path=path)

@@ -15,8 +15,8 @@ from isal import isal_zlib
 from numpy.typing import NDArray
 
 from trainload.codecs.ids import ASSIGNED_CODECS
-from trainload.errors import FormatError
 from trainload.formats.fields import Checker
+from trainload.recordings.format import rules
 
 MAGIC = b"HFRM"
 VERSION = 1
@@ -154,7 +154,7 @@ class HyperframeHeader:
         check = _HeaderChecker(path)
         check.require(
             len(data) >= HEADER_BYTES,
-            "the header must be whole",
+            rules.HEADER_WHOLE,
             field="header",
             offset=0,
             found=f"{len(data)} bytes",
@@ -172,8 +172,8 @@ class HyperframeHeader:
             "bit 0 = 1: everything is little-endian",
         )
         if not header.finalized and not unfinished_allowed:
-            raise FormatError(
-                f"the recording was never finished; run: trainload recover {path or 'IN'} OUT",
+            raise rules.UNFINISHED.broken(
+                recording=path or "IN",
                 field="flags",
                 offset=8,
                 found="bit 31 = 0",
@@ -199,7 +199,7 @@ def _check_profile(header: HyperframeHeader, data: bytes, check: _HeaderChecker)
     found, expected = isal_zlib.crc32(data[:_CRC_OFFSET]), _CRC.unpack_from(data, _CRC_OFFSET)[0]
     check.require(
         found == expected,
-        "the header's CRC-32 must match",
+        rules.HEADER_CRC,
         field="header crc",
         offset=_CRC_OFFSET,
         found=f"{found:#010x}",
@@ -239,7 +239,7 @@ class _HeaderChecker(Checker):
     def that(self, good: bool, field: str, found: object, expected: object) -> None:
         self.require(
             good,
-            "a header field must agree with the spec and the file",
+            rules.HEADER_FIELD,
             field=field,
             offset=_FIELD_OFFSET[field],
             found=found,
@@ -288,7 +288,7 @@ def index_from_bytes(data: bytes, header: HyperframeHeader, *, file_size: int, p
     check = Checker(path, header.index_offset)
     check.require(
         len(data) == header.index_size,
-        "the index must be whole",
+        rules.INDEX_WHOLE,
         field="index",
         offset=0,
         found=f"{len(data):,} bytes",
@@ -298,7 +298,7 @@ def index_from_bytes(data: bytes, header: HyperframeHeader, *, file_size: int, p
         found = isal_zlib.crc32(data)
         check.require(
             found == header.index_crc,
-            "the index's CRC-32 must match",
+            rules.INDEX_CRC,
             field="index crc",
             offset=0,
             found=f"{found:#010x}",
@@ -309,7 +309,7 @@ def index_from_bytes(data: bytes, header: HyperframeHeader, *, file_size: int, p
     if not is_sorted(index):
         check.require(
             header.plain,
-            "the index must be sorted by (StreamId, TimestampNs)",
+            rules.INDEX_ORDER,
             field="index",
             offset=0,
             found="another order",
@@ -339,7 +339,7 @@ def check_entries(index: Index, check: Checker, *, start: int, end: int, profile
             place = row * INDEX_ENTRY_BYTES + _ENTRY_PLACE[name]
             check.require(
                 False,
-                "an index entry must describe a frame inside the file",
+                rules.INDEX_ENTRY,
                 field=f"index[{row}].{name}",
                 offset=place,
                 found=f"{int(index[name][row]):,}",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from trainload.errors import FormatError
+from trainload.recordings.format import rules
 
 ATTACHMENT, METADATA = 0x09, 0x0C
 _SIZE, _LONG_SIZE, _TIMES = struct.Struct("<I"), struct.Struct("<Q"), struct.Struct("<QQ")
@@ -87,8 +87,7 @@ def record_from_bytes(data: bytes | memoryview, *, path: str = "") -> Attachment
             return metadata_of(view[1:])
         raise ValueError(f"an opcode {view[0]:#x}")
     except (ValueError, IndexError, struct.error) as error:
-        raise FormatError(
-            "a kept record must be whole",
+        raise rules.KEPT_RECORD.broken(
             field="import/records",
             offset=None,
             found=str(error),

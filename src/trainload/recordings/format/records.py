@@ -17,6 +17,7 @@ from isal import isal_zlib
 from trainload.errors import FormatError
 from trainload.formats.fields import Checker
 from trainload.formats.sections import sections_from_bytes, sections_to_bytes
+from trainload.recordings.format import rules
 from trainload.recordings.format.hyperframe import (
     ALIGNMENT,
     HEADER_BYTES,
@@ -92,7 +93,7 @@ class RecordHead:
         check = Checker(path, offset)
         check.require(
             len(data) >= RECORD_HEAD_BYTES,
-            "a window record's head must be whole",
+            rules.RECORD_HEAD,
             field="record head",
             offset=0,
             found=f"{len(data)} bytes",
@@ -101,7 +102,7 @@ class RecordHead:
         sync, file_id, number, start, end, extent, count, sections, flags, crc = RECORD_HEAD.unpack_from(data)
         check.require(
             sync == SYNC_WORD,
-            "a window record must start with the sync word",
+            rules.RECORD_SYNC,
             field="sync word",
             offset=0,
             found=sync.hex(),
@@ -110,7 +111,7 @@ class RecordHead:
         found = isal_zlib.crc32(data[: RECORD_HEAD_BYTES - 4])
         check.require(
             found == crc,
-            "a record head's CRC-32 must match",
+            rules.RECORD_HEAD_CRC,
             field="head crc",
             offset=RECORD_HEAD_BYTES - 4,
             found=f"{found:#010x}",
@@ -122,7 +123,7 @@ class RecordHead:
         good = extent % ALIGNMENT == 0 and head.record_size <= extent and head.record_size <= room
         check.require(
             good,
-            "a record must fit into its extent and the file",
+            rules.RECORD_EXTENT,
             field="extent_size",
             offset=56,
             found=f"{extent:,}",
@@ -130,7 +131,7 @@ class RecordHead:
         )
         check.require(
             start <= MAX_TIMESTAMP_NS,
-            "a window must start at a time that fits",
+            rules.RECORD_START,
             field="start_ns",
             offset=40,
             found=start,
@@ -173,7 +174,7 @@ class WindowRecord:
         size = head.record_size
         check.require(
             len(data) >= size,
-            "a window record must be whole",
+            rules.RECORD_WHOLE,
             field="record",
             offset=0,
             found=f"{len(data):,} bytes",
@@ -182,7 +183,7 @@ class WindowRecord:
         crc, commit = RECORD_TAIL.unpack_from(data, size - RECORD_TAIL.size)
         check.require(
             commit == COMMIT_WORD,
-            "a window record must end with the commit word",
+            rules.RECORD_COMMIT,
             field="commit word",
             offset=size - 4,
             found=commit,
@@ -191,7 +192,7 @@ class WindowRecord:
         found = isal_zlib.crc32(memoryview(data)[: size - RECORD_TAIL.size])
         check.require(
             found == crc,
-            "a window record's CRC-32 must match",
+            rules.RECORD_CRC,
             field="record crc",
             offset=size - 8,
             found=f"{found:#010x}",

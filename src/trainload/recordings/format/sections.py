@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trainload.errors import FormatError
+from trainload.recordings.format import rules
 from trainload.recordings.format.hyperframe import MAX_TIMESTAMP_NS
 
 TAG_STREAMS = b"STRM"
@@ -44,8 +44,7 @@ def receive_times_from_bytes(body: bytes, *, entries: int, path: str = "") -> ND
     """uint64[entries]: nanoseconds at which each frame was received, NO_RECEIVE_TIME where unknown. FormatError."""
     times: NDArray[np.uint64] = _array(body, np.dtype("<u8"), entries, "section RECV", path)
     if entries and times.max() > MAX_TIMESTAMP_NS:
-        raise FormatError(
-            "a receive time must fit 63 bits",
+        raise rules.RECEIVE_TIME.broken(
             field="section RECV",
             offset=None,
             found=f"{times.max():,}",
@@ -63,8 +62,7 @@ def durations_from_bytes(body: bytes, *, entries: int, path: str = "") -> NDArra
 def _array(body: bytes, dtype: np.dtype[Any], entries: int, field: str, path: str) -> NDArray[Any]:
     size = entries * dtype.itemsize
     if len(body) != size:
-        raise FormatError(
-            "a section must hold one value per index entry",
+        raise rules.SIDE_VALUES.broken(
             field=field,
             offset=None,
             found=f"{len(body):,} bytes",
@@ -83,8 +81,7 @@ def meta_from_bytes(body: bytes, *, path: str = "") -> dict[str, Any]:
     """The object of section META. Raises FormatError."""
     value = _json(body, "section META", path)
     if not isinstance(value, dict):
-        raise FormatError(
-            "section META must be an object",
+        raise rules.META.broken(
             field="section META",
             offset=None,
             found=type(value).__name__,
@@ -109,8 +106,7 @@ def drops_from_bytes(body: bytes, *, path: str = "") -> list[Drop]:
         numbers = [n for key in ("stream", "frames", "bytes") if type(n := values.get(key)) is int and 0 <= n < 1 << 63]
         reason = values.get("reason")
         if len(numbers) < 3 or not isinstance(reason, str):
-            raise FormatError(
-                "section DROP must list drops",
+            raise rules.DROPS.broken(
                 field="section DROP",
                 offset=None,
                 found=repr(item)[:80],
@@ -125,6 +121,4 @@ def _json(body: bytes, field: str, path: str) -> Any:
     try:
         return json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise FormatError(
-            "a section must be JSON", field=field, offset=None, found=str(error), expected="JSON", path=path
-        ) from error
+        raise rules.JSON.broken(field=field, offset=None, found=str(error), expected="JSON", path=path) from error

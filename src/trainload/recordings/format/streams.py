@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from trainload.errors import FormatError
 from trainload.formats.json_values import parse_json
+from trainload.recordings.format import rules
 from trainload.recordings.format.field_rules import FieldRules, rules_from_json, rules_to_json
 from trainload.recordings.format.layouts import MAX_ROW_BYTES, Layout
 
@@ -278,8 +278,7 @@ def streams_from_bytes(body: bytes, *, path: str = "") -> list[StreamInfo]:
             if len({getattr(stream, what) for stream in streams}) != len(streams):
                 raise ValueError(f"two streams have the same {what}")
     except (ValueError, TypeError, RecursionError, OverflowError) as error:
-        raise FormatError(
-            "the stream table must be as the spec says",
+        raise rules.STREAMS.broken(
             field="section STRM",
             offset=None,
             found=str(error),

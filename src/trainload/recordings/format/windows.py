@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainload.formats.fields import Checker
+from trainload.recordings.format import rules
 from trainload.recordings.format.hyperframe import LATE, MAX_STREAMS, MAX_TIMESTAMP_NS, Index
 
 _HEAD = struct.Struct("<II")  # windows, streams
@@ -79,7 +80,7 @@ class WindowTable:
         check = Checker(path)
         check.require(
             len(body) >= _HEAD.size,
-            "the window table must be whole",
+            rules.WINDOWS_WHOLE,
             field="section WNDW",
             offset=None,
             found=f"{len(body)} bytes",
@@ -89,7 +90,7 @@ class WindowTable:
         size = _HEAD.size + windows * (32 + 8 * streams) + 2 * streams
         check.require(
             len(body) == size,
-            "the window table must be as long as its counts say",
+            rules.WINDOWS_SIZE,
             field="section WNDW",
             offset=None,
             found=f"{len(body):,} bytes",
@@ -101,7 +102,7 @@ class WindowTable:
         tables = np.frombuffer(body, "<u4", 2 * windows * streams, at + ids.nbytes).reshape(2, windows, streams)
         check.require(
             bool(np.all(columns <= MAX_TIMESTAMP_NS)),
-            "the window table's numbers must fit",
+            rules.WINDOWS_NUMBERS,
             field="section WNDW",
             offset=None,
             found="2^63 or more",
@@ -126,7 +127,7 @@ def _check_table(table: WindowTable, check: Checker, frame_count: int, file_size
     ):
         check.require(
             bool(good),
-            "the window table must agree with the file",
+            rules.WINDOWS_FILE,
             field="section WNDW",
             offset=None,
             found="a table that does not",

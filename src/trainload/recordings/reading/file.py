@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trainload.errors import FormatError
+from trainload.recordings.format import rules
 from trainload.recordings.format.hyperframe import FRAME_CRCS, HARDWARE_TIME, Index
 from trainload.recordings.format.sections import (
     NO_DURATION,
@@ -94,8 +94,7 @@ class HyperframeFile:
         counts = dict(zip(table.stream_ids.tolist(), table.count.sum(axis=0, dtype=np.int64).tolist()))
         rows = {stream_id: part.stop - part.start for stream_id, part in self.rows.items()}
         if {stream_id: count for stream_id, count in counts.items() if count} != rows:
-            raise FormatError(
-                "the window table must agree with the index",
+            raise rules.WINDOWS_INDEX.broken(
                 field="section WNDW",
                 path=self.path,
                 offset=None,

@@ -15,9 +15,10 @@ from types import TracebackType
 
 import numpy as np
 
-from trainload.errors import FormatError, UsageError
+from trainload.errors import UsageError
 from trainload.formats.durations import duration_ns
 from trainload.memory.aligned import aligned_buffer
+from trainload.recordings.format import rules
 from trainload.recordings.format.hyperframe import HEADER_BYTES, HyperframeHeader, index_order
 from trainload.recordings.format.records import Hole, WindowRecord, walk_records
 from trainload.recordings.format.sections import TAG_STREAMS
@@ -57,8 +58,7 @@ class Follower:
             raise
         if self._header.plain:
             self.close()
-            raise FormatError(
-                "only a file with window records can be followed",
+            raise rules.FOLLOW_RECORDS.broken(
                 field="profile_version",
                 offset=96,
                 found=0,
@@ -76,8 +76,7 @@ class Follower:
             if self._ended:
                 return
             if gone:
-                raise FormatError(
-                    "the recording was given up",
+                raise rules.FOLLOW_GONE.broken(
                     field="file",
                     offset=None,
                     found="no file",
@@ -167,8 +166,7 @@ class _GrowingFile:
         while done < size:
             count = os.preadv(self.fd, [buffer[done:]], offset + done)
             if count == 0:
-                raise FormatError(
-                    "a frame must lie inside the file",
+                raise rules.FRAME_END.broken(
                     field="byte_offset",
                     offset=offset,
                     found=f"the end of the file at {offset + done:,}",

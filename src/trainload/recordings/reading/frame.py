@@ -8,7 +8,8 @@ import numpy as np
 from isal import isal_zlib
 from numpy.typing import NDArray
 
-from trainload.errors import FormatError, SampleError
+from trainload.errors import SampleError
+from trainload.recordings.format import rules
 from trainload.recordings.format.hyperframe import (
     BYTE_OFFSET,
     CODEC_MASK,
@@ -95,8 +96,7 @@ class Frame(NamedTuple):
             return without_gaps(shaped)
         except ValueError as error:
             expected = self.info.layout or f"{self.info.dtype} of shape {self.info.shape}"
-            raise FormatError(
-                "a payload must hold whole elements of its stream's type",
+            raise rules.FRAME_ELEMENTS.broken(
                 field=f"stream {self.stream}",
                 offset=None,
                 found=f"{len(self.data):,} bytes",
@@ -109,8 +109,9 @@ def check_crc(entry: Entry, stored: memoryview, stream: str, path: str) -> None:
     _, _, number, _, offset, _, expected = entry
     found = _crc32(stored)
     if found != expected:
-        raise FormatError(
-            f"the CRC-32 of frame {number} of stream {stream} must match",
+        raise rules.FRAME_CRC.broken(
+            number=number,
+            stream=stream,
             field="payload",
             offset=offset,
             found=f"{found:#010x}",
@@ -136,8 +137,9 @@ def _unpack(entry: Entry, stored: memoryview, info: StreamInfo, path: str) -> me
     try:
         return decode_payload(stored, entry[FLAGS], info.shuffle)
     except ValueError as error:
-        raise FormatError(
-            f"frame {entry[STREAM_INDEX]} of stream {info.name} must unpack",
+        raise rules.FRAME_UNPACK.broken(
+            number=entry[STREAM_INDEX],
+            stream=info.name,
             field="payload",
             offset=entry[BYTE_OFFSET],
             found=str(error),

@@ -12,8 +12,8 @@ import numpy as np
 from isal import isal_zlib
 from numpy.typing import NDArray
 
-from trainload.errors import FormatError
 from trainload.memory.aligned import aligned_buffer
+from trainload.recordings.format import rules
 from trainload.recordings.format.hyperframe import (
     INDEX_DTYPE,
     INDEX_ENTRY_BYTES,
@@ -42,8 +42,7 @@ def read_index(source: Source, header: HyperframeHeader) -> tuple[Index, dict[in
     for first, piece in index_pieces(source, header, into=data):
         scan.take(piece, first)
     if not header.plain and scan.crc != header.index_crc:
-        raise FormatError(
-            "the index's CRC-32 must match",
+        raise rules.INDEX_CRC.broken(
             field="index crc",
             offset=header.index_offset,
             found=f"{scan.crc:#010x}",

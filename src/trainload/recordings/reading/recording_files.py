@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from trainload.errors import FormatError, UsageError
+from trainload.errors import UsageError
+from trainload.recordings.format import rules
 from trainload.recordings.format.streams import StreamInfo
 from trainload.recordings.reading.file import HyperframeFile
 
@@ -40,8 +41,7 @@ def join_streams(files: Sequence[HyperframeFile]) -> dict[int, StreamInfo]:
         for stream_id, info in file.streams.items():
             known = joined.setdefault(stream_id, info)
             if replace(info, codec=known.codec) != known:
-                raise FormatError(
-                    "all parts of a recording must have the same streams",
+                raise rules.PARTS_STREAMS.broken(
                     field=f"stream {stream_id}",
                     offset=None,
                     found=info.name,
@@ -51,8 +51,7 @@ def join_streams(files: Sequence[HyperframeFile]) -> dict[int, StreamInfo]:
     names = [info.name for info in joined.values()]
     for name in names:
         if names.count(name) > 1:
-            raise FormatError(
-                "a stream's name must be its own",
+            raise rules.PARTS_NAMES.broken(
                 field="stream name",
                 offset=None,
                 found=name,

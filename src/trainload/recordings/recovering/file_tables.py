@@ -14,7 +14,7 @@ from trainload.errors import FormatError
 from trainload.formats.fields import Checker
 from trainload.formats.sections import HEAD_BYTES, section_crc_from_bytes
 from trainload.recordings.format import hyperframe as hfrm
-from trainload.recordings.format import sections
+from trainload.recordings.format import rules, sections
 from trainload.recordings.format.records import Hole, Section
 from trainload.recordings.reading.tables import SectionPlace, find_sections, index_pieces, read_header
 from trainload.recordings.recovering.record_frames import SideValues
@@ -36,7 +36,7 @@ class FileTables:
         self.header = read_header(source)
         self._check.require(
             not self.header.plain,
-            "a recording of ours must have our profile",
+            rules.RECOVER_PROFILE,
             field="profile_version",
             offset=96,
             found=0,
@@ -102,7 +102,7 @@ class FileTables:
         whole = self.header.frame_count * _SIDE_BYTES.get(place.tag, 0)
         self._check.require(
             place.tag not in _SIDE_BYTES or place.size == whole,
-            "a section must hold one value per index entry",
+            rules.SIDE_VALUES,
             field=field,
             offset=place.offset,
             found=place.size,
@@ -121,7 +121,7 @@ class FileTables:
             ascending = hfrm.is_sorted(np.concatenate((before, rows)))
             self._check.require(
                 ascending,
-                "the index must be sorted by (StreamId, TimestampNs)",
+                rules.INDEX_ORDER,
                 field="index",
                 offset=place,
                 found="another order",
@@ -138,7 +138,7 @@ class FileTables:
     def _require_crc(self, found: int, expected: int, field: str, offset: int) -> None:
         self._check.require(
             found == expected,
-            "a CRC-32 must match",
+            rules.RECOVER_CRC,
             field=field,
             offset=offset,
             found=f"{found:#010x}",

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from isal import isal_zlib
 
-from trainload.errors import FormatError
 from trainload.recordings.format import hyperframe as hfrm
+from trainload.recordings.format import rules
 from trainload.recordings.format.records import Hole, WindowRecord, walk_records
 from trainload.recordings.format.sections import TAG_STREAMS, TAG_WINDOWS
 from trainload.recordings.format.streams import streams_from_bytes
@@ -61,8 +61,8 @@ def recheck(path: Path, copied: EntrySum) -> None:
             in_records.add(_checked_frames(source, record))
     for one, other, what in ((found, copied, "copied"), (in_records, indexed, "indexed")):
         if one != other:
-            raise FormatError(
-                f"the new file must hold every frame that was {what}",
+            raise rules.RECOVER_FRAMES.broken(
+                what=what,
                 field="index",
                 offset=None,
                 found=f"{one.count:,} frames",
@@ -74,8 +74,7 @@ def recheck(path: Path, copied: EntrySum) -> None:
 def _checked_frames(source: FileSource, record: WindowRecord | Hole) -> hfrm.Index:
     """The entries of a record, after every frame's bytes were compared with its CRC-32."""
     if isinstance(record, Hole):
-        raise FormatError(
-            "a finished file must have no hole",
+        raise rules.RECOVER_HOLE.broken(
             field="window record",
             offset=record.offset,
             found=record.reason,
@@ -86,8 +85,7 @@ def _checked_frames(source: FileSource, record: WindowRecord | Hole) -> hfrm.Ind
         *_, offset, size, crc = row
         found = isal_zlib.crc32(source.read_at(offset, size))
         if found != crc:
-            raise FormatError(
-                "a frame's CRC-32 must match",
+            raise rules.RECOVER_FRAME_CRC.broken(
                 field="frame",
                 offset=offset,
                 found=f"{found:#010x}",

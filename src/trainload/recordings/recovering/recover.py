@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from trainload.errors import FormatError
 from trainload.formats.progress import Progress
 from trainload.recordings.format import hyperframe as hfrm
-from trainload.recordings.format import sections
+from trainload.recordings.format import rules, sections
 from trainload.recordings.format.records import Hole, Section, WindowRecord, walk_records
 from trainload.recordings.format.streams import StreamInfo, streams_from_bytes
 from trainload.recordings.format.windows import window_starts
@@ -272,8 +272,7 @@ def _id_and_window(source: FileSource) -> tuple[bytes | None, int]:
 
 
 def _nothing_to_recover(source: FileSource) -> FormatError:
-    return FormatError(
-        "without one whole window there is nothing to recover",
+    return rules.RECOVER_NOTHING.broken(
         field="window records",
         offset=None,
         found="none in the whole file",

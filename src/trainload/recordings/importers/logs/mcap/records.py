@@ -13,7 +13,7 @@ import zlib
 from bisect import bisect_left
 from collections.abc import Iterator
 
-from trainload.errors import FormatError
+from trainload.recordings.format import rules
 from trainload.recordings.format.log_records import attachment_of, metadata_of, text_at
 from trainload.recordings.importers.logs.log_bytes import ChunkBytes, FileBytes
 from trainload.recordings.importers.logs.mcap.structure import (
@@ -105,8 +105,7 @@ class RecordReader:
         if begin == MAGIC:
             return
         if not self._summary.ended:
-            raise FormatError(
-                "an MCAP file begins with its magic",
+            raise rules.MCAP_MAGIC.broken(
                 field="magic",
                 offset=0,
                 found=begin,

@@ -10,7 +10,7 @@ import struct
 from collections import Counter
 from collections.abc import Iterator
 
-from trainload.errors import FormatError
+from trainload.recordings.format import rules
 from trainload.recordings.importers.logs.channel_numbers import ChannelNumbers
 from trainload.recordings.importers.logs.log_bytes import ChunkBytes, FileBytes, LogBytes
 from trainload.recordings.importers.logs.rosbag1.records import (
@@ -89,8 +89,7 @@ class _Bag:
         source = self._source
         begin = bytes(source.at(0, min(source.size, len(MAGIC))))
         if begin != MAGIC:
-            raise FormatError(
-                "a ROS 1 bag begins with its version line",
+            raise rules.BAG1_MAGIC.broken(
                 field="magic",
                 offset=0,
                 found=begin,

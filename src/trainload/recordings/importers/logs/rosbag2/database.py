@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from trainload.errors import FormatError
+from trainload.recordings.format import rules
 from trainload.recordings.importers.source import Damage
 
 MAGIC = b"SQLite format 3\0"
@@ -35,9 +35,7 @@ class BagDatabase:
         with path.open("rb") as file:
             begin = file.read(len(MAGIC))
         if begin != MAGIC:
-            raise FormatError(
-                "a ROS 2 bag is an SQLite file", field="magic", offset=0, found=begin, expected=MAGIC, path=name
-            )
+            raise rules.BAG2_MAGIC.broken(field="magic", offset=0, found=begin, expected=MAGIC, path=name)
         self.name = name
         self.damaged = False  # as far as `rows` has found
         self._bag = _connect(path)
