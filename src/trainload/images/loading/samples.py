@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from trainload._core import Scratch
 from trainload.errors import SampleError
-from trainload.images.decode import PictureDecoder
+from trainload.images.decode import CORRUPT, PictureDecoder
 from trainload.images.limits import BYTES_PER_PIXEL, PictureLimits
 from trainload.images.loading.fill import Fill
 from trainload.images.loading.layout import plan_reads
@@ -118,7 +118,8 @@ class SampleDecoder:
         offsets = fill.offsets(ids)
         sizes = places.size[ids].astype(np.uint64)
         damaged = fill.reasons(ids)
-        sizes[list(damaged)] = 0  # what a checksum refuses is not decoded, nor are entry points learned from it
+        codes = batch.codes[first:end]
+        codes[list(damaged)] = CORRUPT  # what a checksum refuses is not decoded, nor are entry points learned from it
         reasons = self._pictures.run(
             scratch,
             fill.arena,
@@ -128,7 +129,7 @@ class SampleDecoder:
             job.seed,
             job.epoch,
             images,
-            batch.codes[first:end],
+            codes,
             draws,
         )
         batch.reasons.update({first + n: reason for n, reason in (reasons | damaged).items()})
