@@ -17,7 +17,7 @@ venv: .venv/installed
 	@$(BIN)/python -m pip install -q --no-build-isolation -e '.[test]'
 	@touch $@
 
-.venv/installed-lint: .venv/installed-test  # mypy reads the types of torch and mcap
+.venv/installed-lint: .venv/installed-test  # whose types mypy and pyright read
 	@$(BIN)/python -m pip install -q --no-build-isolation -e '.[lint]'
 	@touch $@
 
@@ -39,7 +39,10 @@ test: .venv/installed-test
 lint: .venv/installed-lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python tests/helpers/docs_pages.py build/pages # what the pages show, as modules
 	$(BIN)/mypy
+	$(BIN)/mypy build/pages
+	$(BIN)/pyright
 	$(BIN)/lint-imports
 	$(BIN)/clang-format --dry-run --Werror $(wildcard cpp/*/*.cpp cpp/*/*.h)
 

@@ -28,6 +28,7 @@ def main() -> None:
     model, optimizer = accelerator.prepare(model, torch.optim.AdamW(model.parameters(), lr=1e-3))
     accelerator.register_for_checkpointing(loader)  # save_state and load_state keep the loader's place
     for epoch in range(2):
+        loss = torch.zeros(())
         for images, labels in loader:
             loss = torch.nn.functional.cross_entropy(model(images), labels)
             optimizer.zero_grad()

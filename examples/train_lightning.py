@@ -57,7 +57,7 @@ class Pictures(pl.LightningDataModule):
 
 def main() -> None:
     train, val = sys.argv[1:3]
-    with tl.open(train) as ds:
+    with tl.open_images(train) as ds:
         model = Classifier(len(ds.class_names))
     trainer = pl.Trainer(max_epochs=2, logger=False, enable_checkpointing=False)
     trainer.fit(model, datamodule=Pictures(train, val))

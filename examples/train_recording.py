@@ -21,7 +21,7 @@ SCALE = torch.tensor([10.0, 30.0])  # degrees, m/s: so that inputs are about 1
 
 
 def main(path: str) -> None:
-    with tl.open(path) as drive:
+    with tl.open_recording(path) as drive:
         pairs = tl.align(
             drive,
             to="global_pose",

@@ -20,7 +20,7 @@ EPOCHS = 2
 
 
 def main() -> None:
-    with tl.open(sys.argv[1]) as ds:
+    with tl.open_images(sys.argv[1]) as ds:
         classes = len(ds.class_names)
     ops = [
         tl.RandomResizedCrop(64),
@@ -38,6 +38,7 @@ def main() -> None:
     criterion = SoftTargetCrossEntropy()
     for epoch in range(EPOCHS):
         loader.sampler.set_epoch(epoch)
+        loss = torch.zeros(())
         for n, (images, targets) in enumerate(loader):
             loss = criterion(model(images), targets)
             optimizer.zero_grad()

@@ -48,7 +48,8 @@ def main() -> None:
         torch.nn.AdaptiveAvgPool2d(1),
         torch.nn.Flatten(),
         torch.nn.Linear(32, len(train.dataset.class_names)),
-    ).to(device, memory_format=torch.channels_last)
+    )
+    model.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]  # which torch's types leave out
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     if args.checkpoint.exists():
         saved = torch.load(args.checkpoint, map_location=device)

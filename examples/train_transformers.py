@@ -23,11 +23,11 @@ VAL_OPS = [tl.Resize(72), tl.CenterCrop(64), tl.Normalize.imagenet()]
 class Trainer(transformers.Trainer):
     """The Trainer with our loaders over its two sets, in place of its DataLoaders."""
 
-    def get_train_dataloader(self) -> tlt.ImageLoader:
+    def get_train_dataloader(self) -> tlt.ImageLoader:  # type: ignore[override]  # no DataLoader, but taken as one
         size, seed = self.args.per_device_train_batch_size, self.args.data_seed or 0
         return self.loader(self.train_dataset, batch_size=size, ops=TRAIN_OPS, seed=seed, last="drop")
 
-    def get_eval_dataloader(self, eval_dataset: Any = None) -> tlt.ImageLoader:
+    def get_eval_dataloader(self, eval_dataset: Any = None) -> tlt.ImageLoader:  # type: ignore[override]
         size = self.args.per_device_eval_batch_size
         return self.loader(eval_dataset or self.eval_dataset, batch_size=size, ops=VAL_OPS, shuffle="none")
 
@@ -36,9 +36,13 @@ class Trainer(transformers.Trainer):
 
 
 def main() -> None:
-    train, val = map(tl.open, sys.argv[1:3])
+    train, val = map(tl.open_images, sys.argv[1:3])
     config = transformers.ResNetConfig(
-        embedding_size=16, hidden_sizes=[16, 32], depths=[1, 1], layer_type="basic", num_labels=len(train.class_names)
+        embedding_size=16,
+        hidden_sizes=[16, 32],
+        depths=[1, 1],
+        layer_type="basic",
+        id2label=dict(enumerate(train.class_names)),
     )
     arguments = transformers.TrainingArguments(
         "checkpoints",

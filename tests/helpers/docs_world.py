@@ -33,7 +33,7 @@ def make_world(root: Path) -> Path:
     (root / "drives").mkdir()
     for n in range(2):
         shutil.copy(root / "drive.hfr", root / f"drives/{n}.hfr")
-    with tl.open(root / "drive.hfr") as drive:
+    with tl.open_recording(root / "drive.hfr") as drive:
         export_mcap(drive, root / "drive.mcap")
     make_bag(root / "bag_folder")
     return root

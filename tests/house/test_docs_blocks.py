@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -14,12 +13,11 @@ import pytest
 for package, why in (("rosbags", "reads bags"), ("mcap", "reads MCAP"), ("torch", "is named by the pages")):
     pytest.importorskip(package, reason=f"{package}, which {why}, is not installed")
 
+from docs_pages import PAGES, ROOT, WALKTHROUGH, blocks, module_of  # noqa: E402
 from docs_world import given, make_world  # noqa: E402
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGES = ["README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))]
 ELSEWHERE = {
-    "docs/walkthrough.md": "test_walkthrough.py runs it, on a recording of its own",
+    WALKTHROUGH: "test_walkthrough.py runs it, on a recording of its own",
     "README.md:5": "make demo and make test: CI runs the one, test_demo.py the other",
 }
 LANGUAGES = {"sh", "python", "console", "text"}
@@ -30,13 +28,6 @@ FRESH = {
 }
 
 
-def blocks(page: str) -> list[tuple[int, str, str]]:
-    """(line, language, text) of every block."""
-    text = (ROOT / page).read_text()
-    found = re.finditer(r"^```(\w*)\n(.*?)^```", text, re.M | re.S)
-    return [(text[: each.start()].count("\n") + 1, each[1], each[2]) for each in found]
-
-
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_world(tmp_path_factory.mktemp("docs"))
@@ -45,6 +36,19 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("page", PAGES)
 def test_every_block_says_what_language_it_is_in(page: str) -> None:
     assert {language for _, language, _ in blocks(page)} <= LANGUAGES
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_type_checkers_get_every_python_line_of_a_page_under_its_number(page: str) -> None:
+    lines, module = (ROOT / page).read_text().splitlines(), module_of(page).splitlines()
+    inside = [
+        line - 1 + n
+        for line, language, text in blocks(page)
+        if language == "python"
+        for n in range(1, text.count("\n") + 1)
+    ]
+    assert [module[n] for n in inside] == [lines[n] for n in inside]
+    assert len("".join(module[1:])) == len("".join(lines[n] for n in inside))
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page not in ELSEWHERE and blocks(page)])

@@ -32,7 +32,7 @@ class Asks:
     def _attach(self, table: torch.Tensor, place: tuple[int, int] | None) -> None:
         """place: rank and world size of the process that this was sent from."""
         try:
-            self._table: torch.Tensor = table.share_memory_()  # type: ignore[no-untyped-call]
+            self._table: torch.Tensor = table.share_memory_()
         except RuntimeError as error:
             raise UsageError(
                 f"shared memory has no room to count {len(table) - _HEAD:,} samples ({4 * len(table):,} bytes), so "

@@ -130,7 +130,7 @@ class ImageDataset(Dataset[tuple[Any, int]]):
     def _encoded(self, index: int, is_file: bool) -> Any:
         """The bytes of a picture; one in a file of its own that cannot be read is a SampleError."""
         if not is_file:
-            return self.reader[index].data  # type: ignore[index]
+            return self.reader[index].data
         assert self._set.pictures is not None
         data = bytearray(int(self._set.pictures.places.size[index]))
         self._set.pictures.read(index, 0, data)

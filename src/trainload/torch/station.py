@@ -26,7 +26,7 @@ class Zone:
         self.tensor = torch.empty(tuple(shape), dtype=dtype, pin_memory=True)
         self.array: NDArray[Any] = self.tensor.numpy()
         self.lent = False
-        self.copied = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        self.copied = torch.cuda.Event()
 
 
 class DeviceBatches:
@@ -65,7 +65,7 @@ class TransferStation:
         fixed: DeviceBatches | None = None,
     ) -> None:
         self._zones = [Zone(shape, dtype) for _ in range(ZONES)]
-        self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        self._stream = torch.cuda.Stream(device)
         self._device = device
         self._finish = finish
         self._fixed = fixed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Self
 
 from torch.utils.data import Sampler
 
@@ -38,7 +38,7 @@ class DataLoaderParts:
         return self.last == "drop"
 
     @property
-    def sampler(self) -> DataLoaderParts:
+    def sampler(self) -> Self:
         """Itself: training loops call `loader.sampler.set_epoch(epoch)`."""
         return self
 

@@ -18,7 +18,7 @@ from trainload.images.classes.folder_rules import is_held_out_split
 from trainload.images.reading.arrays import ArrayReader
 from trainload.images.reading.dts import DtsReader
 from trainload.images.reading.folder import FolderReader
-from trainload.images.reading.open import open_images
+from trainload.images.reading.open import ImageReader, open_images
 from trainload.storage.file import FileSource, is_of_one_file
 
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ class LoadedSet(NamedTuple):
         return None if self.pictures is None else self.pictures.places
 
 
-def open_set(ds: object) -> tuple[object, LoadedSet]:
+def open_set(ds: object) -> tuple[ImageReader, LoadedSet]:
     """The reader (opened, where `ds` is a path) and its set. Raises UsageError for what holds no pictures."""
     if isinstance(ds, str | os.PathLike | list | tuple):
         ds = open_images(ds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from functools import cached_property
 from types import TracebackType
 from typing import Any
@@ -73,6 +74,9 @@ class ArrayReader:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def __iter__(self) -> Iterator[Sample]:
+        return map(self.__getitem__, range(len(self)))
 
     def __getitem__(self, i: int) -> Sample:
         if not -len(self) <= i < len(self):

@@ -123,6 +123,9 @@ class DtsReader:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def __iter__(self) -> Iterator[Sample]:
+        return map(self.__getitem__, range(len(self)))
+
     def __getitem__(self, i: int) -> Sample:
         i = _position(i, len(self.labels))
         volume, start = self._locate(int(self.block_of[i]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -61,6 +62,9 @@ class FolderReader:
 
     def __len__(self) -> int:
         return len(self.paths)
+
+    def __iter__(self) -> Iterator[Sample]:
+        return map(self.__getitem__, range(len(self)))
 
     def __getitem__(self, i: int) -> Sample:
         with FileSource(self.paths[i]) as source:
