@@ -1,8 +1,9 @@
 """Memory that is used again: blocks that are lent as arrays, and come back when the array and all views of it are gone.
 
 Fresh memory is cleared by the system page by page, which costs about as much as reading into it from the page cache.
-A lease is an array over a block. Views of it, tensors and memoryviews keep the lease alive, so its finalizer runs when
-nobody sees the block any more. No reference is counted, so that this holds on free-threaded Python as well.
+What is lent is an array over a block. Views of it, tensors and memoryviews keep this array alive, so the callback of a
+weak reference to it runs when nobody sees the block any more. No reference is counted, so that this holds on
+free-threaded Python as well.
 """
 
 from __future__ import annotations
@@ -29,6 +30,13 @@ class Block:
         self.data = huge_buffer(room) if huge else aligned_buffer(room)
 
 
+class Lease(weakref.ref[NDArray[np.uint8]]):
+    """A weak reference to the array that was lent. block: what it lies over."""
+
+    __slots__ = ("block",)
+    block: Block
+
+
 class MemoryPool:
     """`take(size)` gives an idle block of about that size, or a fresh one. Safe for many threads.
 
@@ -45,7 +53,8 @@ class MemoryPool:
         self._small_bytes = SMALL_BYTES if small_bytes is None else small_bytes
         self._blocks: OrderedDict[int, list[Block]] = OrderedDict()  # by room, the oldest first
         self._idle: dict[int, list[Block]] = {}
-        self._returned: deque[Block] = deque()  # finalizers run anywhere, also under the lock: they only append
+        self._lent: dict[int, Lease] = {}  # by id: their callbacks run while they live, and end with the pool
+        self._ended: deque[Lease] = deque()  # callbacks run anywhere, also under the lock: they only append
         self._lock = threading.Lock()
 
     def take(self, size: int) -> NDArray[np.uint8]:
@@ -56,12 +65,14 @@ class MemoryPool:
         with self._lock:
             self._sort_in()
             idle = self._idle.get(room)
+            if room in self._blocks:
+                self._blocks.move_to_end(room)
             block = idle.pop() if idle else self._add(room)
-            self._blocks.move_to_end(room)
-            self._shrink()
-        lease = np.asarray(block.data)  # views hold this very array, since what lies behind it is no array
-        weakref.finalize(lease, self._returned.append, block).atexit = False
-        return lease[:size]
+            array = np.frombuffer(block.data, np.uint8)  # views hold this very array: what lies behind it is none
+            lease = Lease(array, self._ended.append)
+            lease.block = block
+            self._lent[id(lease)] = lease
+        return array[:size]
 
     def room_of(self, size: int) -> int:
         """`size` and at most half more, so that few sizes occur: quarters of the power of two below, or huge pages."""
@@ -77,13 +88,16 @@ class MemoryPool:
         block = Block(room, huge=room >= self._huge_bytes)
         self._blocks.setdefault(room, []).append(block)
         self.size_bytes += room
+        self._shrink()
         return block
 
     def _sort_in(self) -> None:
         """Make idle what has come back, unless the pool looks after it no more."""
-        while self._returned:
-            block = self._returned.popleft()
-            if any(block is known for known in self._blocks.get(block.room, ())):
+        while self._ended:
+            lease = self._ended.popleft()
+            del self._lent[id(lease)]
+            block = lease.block
+            if block in self._blocks.get(block.room, ()):
                 self._idle.setdefault(block.room, []).append(block)
 
     def _shrink(self) -> None:
