@@ -12,8 +12,11 @@ from torch.utils.data import Dataset
 
 from trainload.errors import SampleError, UsageError
 from trainload.images.decode import check_orientation, decode_by_pillow
+from trainload.images.loading.options import Orientation
 from trainload.images.loading.picture_sets import open_set
 from trainload.images.loading.samples import SampleDecoder
+from trainload.images.ops.split import Out
+from trainload.running.order import checked_seed
 from trainload.torch.asks import Asks
 
 
@@ -47,13 +50,19 @@ class ImageDataset(Dataset[tuple[Any, int]]):
         ops: Sequence[Any] | None = None,
         transform: Callable[[Image.Image], Any] | None = None,
         seed: int = 0,
-        out: str | None = None,
-        orientation: str = "stored",
+        out: Out | None = None,
+        orientation: Orientation = "stored",
     ) -> None:
         if ops is not None and transform is not None:
             raise UsageError("give ops (trainload's) or transform (yours), not both")
         check_orientation(orientation)
-        arguments = {"ops": ops, "transform": transform, "seed": seed, "out": out, "orientation": orientation}
+        arguments = {
+            "ops": ops,
+            "transform": transform,
+            "seed": checked_seed(seed),
+            "out": out,
+            "orientation": orientation,
+        }
         self._open(ds, arguments, None)
 
     def _open(self, ds: Any, arguments: dict[str, Any], asks: Asks | None) -> None:
