@@ -25,7 +25,8 @@ from dts_builder import DtsBuilder
 from jpeg_writer import make_jpeg
 from loading_data import write_dts, write_folder
 from pillow_oracle import smooth_picture
-from trainload.images.decode import PictureDecoder, decode_by_pillow
+from trainload.codecs.picture import decode_whole
+from trainload.images.decode import PictureDecoder
 from trainload.images.limits import PictureLimits, Turns
 
 OPS = [tl.RandomResizedCrop(16)]
@@ -86,7 +87,7 @@ def test_more_pixels_than_the_bytes_can_code_are_refused(kind: str, tmp_path: Pa
         with pytest.raises(tl.SampleError, match=r"claims 13000x13000 pixels, which \d+ bytes cannot code"):
             first_batch(source)
     with pytest.raises(ValueError, match="13000x13000"):
-        decode_by_pillow(BOMBS["PNG"])
+        decode_whole(BOMBS["PNG"])
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -16,9 +16,9 @@ from PIL import AvifImagePlugin, Image, WebPImagePlugin, features
 import trainload as tl
 from picture_folders import encoded, picture
 from trainload.codecs import pillow
+from trainload.codecs.picture import decode_whole
 from trainload.images.packing.kinds import Kind, RefusedPictureError
 from trainload.images.packing.levels import LevelOptions, sample_from_source
-from trainload.images.whole import decode_whole
 
 SIZE = (64, 48)
 DEEP = np.arange(48 * 64, dtype=np.uint16).reshape(48, 64) * 21

@@ -10,8 +10,8 @@ import typer
 from trainload.cli.app import app
 from trainload.cli.progress import progress_bar
 from trainload.cli.terminal import Terminal
+from trainload.codecs.picture import decode_whole
 from trainload.formats.findings import Report
-from trainload.images.whole import decode_whole
 from trainload.machine.cpus import usable_cpus
 from trainload.verify_any import verify as verify_files
 

@@ -7,19 +7,18 @@ moves arrays; it knows no operation.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from trainload import _core
-from trainload.codecs.orientation import jpeg_orientation, orientation_of, upright
-from trainload.codecs.pillow import open_picture, rgb_pixels
+from trainload.codecs.orientation import jpeg_orientation
+from trainload.codecs.picture import decode_whole, open_checked, pillow_pixels
 from trainload.errors import UsageError
-from trainload.images.limits import MOST_PIXELS, NO_LIMITS, PictureLimits, Turns, check_claim, pillow_bytes
+from trainload.images.limits import NO_LIMITS, PictureLimits, Turns, pillow_bytes
 from trainload.images.ops.split import Out, split_ops
 
 GOOD, OTHER_DECODER, CORRUPT, TOO_LARGE = 0, 1, 2, 3
@@ -195,11 +194,12 @@ class PictureDecoder:
     ) -> str | None:
         """One picture, decoded whole and turned first; returns why it cannot be had, or None."""
         try:
-            with _open(encoded, self._limits.most_pixels) as picture:
+            turned = self._upright and jpeg_orientation(encoded) > 1  # the core has not seen it yet
+            with open_checked(encoded, self._limits.most_pixels) as picture:
                 size_bytes = pillow_bytes(picture, len(encoded), turned=self._upright)
                 is_large = size_bytes > self._limits.beside_bytes
                 with self._turns.wait_for(size_bytes) if is_large else nullcontext():
-                    pixels = _upright_pixels(encoded, picture) if self._upright else _pixels(picture)
+                    pixels = decode_whole(encoded, turn=True) if turned else pillow_pixels(picture, turn=self._upright)
                     row = np.zeros(1, np.uint64)
                     own = self.new_scratch() if is_large else scratch
                     self._pipeline.run_pixels(own, pixels[None], row, ids, seed, epoch, images, draw)
@@ -207,48 +207,6 @@ class PictureDecoder:
         except ValueError as error:
             return str(error)
         return None
-
-
-def decode_by_pillow(encoded: bytes | memoryview, *, turn: bool = False) -> NDArray[np.uint8]:
-    """The picture in 8-bit RGB (codecs.pillow.rgb_pixels): uint8[h, w, 3]. turn: upright, as its EXIF says.
-
-    Raises ValueError with the reason for one that Pillow cannot decode, or that claims more pixels than its bytes can
-    code.
-    """
-    with _open(encoded, MOST_PIXELS) as picture:
-        return _pixels(picture, turn=turn)
-
-
-@contextmanager
-def _open(encoded: bytes | memoryview, most_pixels: int) -> Iterator[Image.Image]:
-    """The picture with its claims checked, nothing decoded. What Pillow raises in the block becomes a ValueError."""
-    try:
-        with open_picture(encoded) as picture:
-            check_claim(picture, bytes(encoded[:26]), len(encoded), most_pixels)
-            yield picture
-    except MemoryError:
-        raise
-    except Exception as error:  # Pillow's plugins raise what their parsers happen to raise
-        raise ValueError(str(error) or type(error).__name__) from error
-
-
-def _pixels(picture: Image.Image, *, turn: bool = False) -> NDArray[np.uint8]:
-    """Decoded, and turned where it is asked for; Pillow's own pixels are gone when this returns."""
-    pixels = rgb_pixels(picture)
-    orientation = orientation_of(picture) if turn else 1
-    picture.close()
-    return upright(pixels, orientation)
-
-
-def _upright_pixels(encoded: memoryview, picture: Image.Image) -> NDArray[np.uint8]:
-    """The picture as it is to be looked at: by the core where it can, else by Pillow."""
-    orientation = jpeg_orientation(encoded)
-    if orientation > 1:
-        try:
-            return upright(_core.decode_jpeg(np.frombuffer(encoded, np.uint8)), orientation)
-        except ValueError:
-            pass  # CMYK, 12 bits or damage: Pillow decides which it is
-    return _pixels(picture, turn=True)
 
 
 def check_orientation(value: str) -> None:

@@ -16,14 +16,12 @@ from dataclasses import dataclass
 from PIL import Image
 
 from trainload import _core
+from trainload.codecs.picture import MOST_PIXELS
 
-MOST_PIXELS = 178_956_970  # Pillow's limit, and the core's
 BESIDE_PIXELS = 2 << 20  # pictures up to this size need not take turns, whatever their kind
 LEAST_BESIDE_BYTES = 4 << 20
 BYTES_PER_PIXEL = 12  # of the costliest kind: progressive CMYK has coefficients (8) and pixels (4) at once
-PNG_EXPANSION = 1032  # the most that deflate makes of a byte: 258 bytes of two bits
 _RGB_BYTES = 3
-_PNG_CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}  # by colour type
 
 
 @dataclass(frozen=True)
@@ -74,22 +72,6 @@ class Turns:
             with self._changed:
                 self._used_bytes -= size_bytes
                 self._changed.notify_all()
-
-
-def check_claim(picture: Image.Image, head: bytes, size_bytes: int, most_pixels: int) -> None:
-    """Raise ValueError for a picture that claims more pixels than its set may hold or than its bytes can code.
-
-    picture: opened, not loaded. head: its first 26 bytes or more. size_bytes: of all that is encoded. JPEGs that the
-    core can read were checked there.
-    """
-    claim = f"its header claims {picture.width}x{picture.height} pixels"
-    if picture.width * picture.height > most_pixels:
-        raise ValueError(f"{claim}, more than any picture of this set may have ({most_pixels})")
-    if picture.format != "PNG" or len(head) < 26:
-        return
-    bits = head[24] * _PNG_CHANNELS.get(head[25], 1)
-    if picture.width * picture.height * bits // 8 > PNG_EXPANSION * size_bytes:
-        raise ValueError(f"{claim}, which {size_bytes} bytes cannot code")
 
 
 def pillow_bytes(picture: Image.Image, size_bytes: int, *, turned: bool) -> int:

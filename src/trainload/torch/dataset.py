@@ -10,8 +10,9 @@ import torch
 from PIL import Image
 from torch.utils.data import Dataset
 
+from trainload.codecs.picture import decode_whole
 from trainload.errors import SampleError, UsageError
-from trainload.images.decode import check_orientation, decode_by_pillow
+from trainload.images.decode import check_orientation
 from trainload.images.loading.options import Orientation
 from trainload.images.loading.picture_sets import open_set
 from trainload.images.loading.samples import SampleDecoder
@@ -130,7 +131,7 @@ class ImageDataset(Dataset[tuple[Any, int]]):
         origin = self._set.pictures.origin(index)
         try:
             encoded = self._encoded(index, origin.block is None)
-            return decode_by_pillow(encoded, turn=self._arguments["orientation"] == "exif")
+            return decode_whole(encoded, turn=self._arguments["orientation"] == "exif")
         except ValueError as error:
             raise SampleError(
                 str(error), sample=index, block=origin.block, source=origin.source, path=origin.path
