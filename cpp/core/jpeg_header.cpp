@@ -2,11 +2,13 @@
 
 #include <algorithm>
 
+#include "core/jpeg_segments.h"
+
 namespace trainload {
 namespace {
 
-constexpr std::uint8_t kStartOfImage = 0xD8, kEndOfImage = 0xD9, kStartOfScan = 0xDA, kHuffmanTables = 0xC4,
-                       kRestartInterval = 0xDD, kArithmeticTables = 0xCC, kExtension = 0xC8;
+constexpr std::uint8_t kEndOfImage = 0xD9, kHuffmanTables = 0xC4, kRestartInterval = 0xDD, kArithmeticTables = 0xCC,
+                       kExtension = 0xC8;
 
 bool is_frame_marker(std::uint8_t marker) {
     return marker >= 0xC0 && marker <= 0xCF && marker != kHuffmanTables && marker != kArithmeticTables &&
@@ -94,30 +96,24 @@ int JpegHeader::max_vertical() const {
 
 bool parse_jpeg_header(Bytes jpeg, JpegHeader& header) {
     header = {};
-    ByteCursor cursor(jpeg);
-    if (cursor.u8() != 0xFF || cursor.u8() != kStartOfImage) return false;
     const std::size_t size = jpeg.size();
     header.ends_with_eoi = size >= 4 && jpeg[size - 2] == 0xFF && jpeg[size - 1] == kEndOfImage;
-    while (cursor.ok()) {
-        if (cursor.u8() != 0xFF) return false;
-        std::uint8_t marker = cursor.u8();
-        while (marker == 0xFF && cursor.ok()) marker = cursor.u8();
-        const std::size_t length = cursor.u16_big();
-        if (length < 2) return false;
-        const ByteCursor segment = cursor.sub(length - 2);
-        if (!cursor.ok()) return false;
-        if (is_frame_marker(marker)) {
-            if (header.frame_marker != 0 || !read_frame(segment, header)) return false;
-            header.frame_marker = marker;
-        } else if (marker == kHuffmanTables) {
-            if (!read_huffman_tables(segment, header)) return false;
-        } else if (marker == kRestartInterval) {
-            ByteCursor interval = segment;
+    JpegSegments segments(jpeg);
+    for (JpegSegment segment; segments.next(segment);) {
+        if (segment.end < segment.start + 4 || segment.end > size) return false;
+        const ByteCursor body(jpeg.first(segment.end), segment.start + 4);
+        if (is_frame_marker(segment.marker)) {
+            if (header.frame_marker != 0 || !read_frame(body, header)) return false;
+            header.frame_marker = segment.marker;
+        } else if (segment.marker == kHuffmanTables) {
+            if (!read_huffman_tables(body, header)) return false;
+        } else if (segment.marker == kRestartInterval) {
+            ByteCursor interval = body;
             header.restart_interval = interval.u16_big();
             if (!interval.ok()) return false;
-        } else if (marker == kStartOfScan) {
-            header.scan_offset = cursor.offset();
-            return header.frame_marker != 0 && read_scan(segment, header);
+        } else if (segment.marker == JpegSegments::kStartOfScan) {
+            header.scan_offset = segment.end;
+            return header.frame_marker != 0 && read_scan(body, header);
         }
     }
     return false;

@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/jpeg_segments.h"
+
 namespace trainload {
 namespace {
 
-constexpr std::uint8_t kRestart = 0xD0, kStartOfImage = 0xD8, kEndOfImage = 0xD9, kStartOfScan = 0xDA, kApp0 = 0xE0,
-                       kApp14 = 0xEE, kApp15 = 0xEF, kComment = 0xFE;
+constexpr std::uint8_t kRestart = 0xD0, kEndOfImage = 0xD9, kApp0 = 0xE0, kApp14 = 0xEE, kApp15 = 0xEF, kComment = 0xFE;
 
 constexpr std::size_t kFastBytes = 512 * 10;  // the decoder's worst case for one MCU
 
@@ -130,24 +131,18 @@ bool JpegSplicer::find_segments(Bytes jpeg, const JpegHeader& header) {
 
 // Everything before the entropy-coded data but what says nothing about the pixels (EXIF, ICC, comments).
 void JpegSplicer::copy_tables(Bytes jpeg, JpegHeader& header, int height) {
-    bytes_.assign({0xFF, kStartOfImage});
-    std::size_t offset = 2, height_offset = header.height_offset;
-    while (offset < header.scan_offset) {
-        std::size_t start = offset + 1;
-        while (jpeg[start] == 0xFF) ++start;  // parse_jpeg_header has walked here: every byte is there
-        const std::uint8_t marker = jpeg[start];
-        const std::size_t end = start + 1 + static_cast<std::size_t>(jpeg[start + 1] << 8 | jpeg[start + 2]);
+    bytes_.assign({0xFF, JpegSegments::kStartOfImage});
+    std::size_t height_offset = header.height_offset;
+    JpegSegments segments(jpeg);
+    for (JpegSegment segment; segments.next(segment);) {  // as parse_jpeg_header has walked: all of them are whole
+        const std::uint8_t marker = segment.marker;
         const bool kept =
             (marker < kApp0 || marker > kApp15 || marker == kApp0 || marker == kApp14) && marker != kComment;
-        if (kept) {
-            if (header.height_offset >= start && header.height_offset < end)
-                height_offset = bytes_.size() + 1 + (header.height_offset - start);
-            bytes_.push_back(0xFF);
-            bytes_.insert(bytes_.end(), jpeg.begin() + static_cast<std::ptrdiff_t>(start),
-                          jpeg.begin() + static_cast<std::ptrdiff_t>(end));
-        }
-        offset = end;
-        if (marker == kStartOfScan) break;
+        if (!kept) continue;
+        if (header.height_offset >= segment.start && header.height_offset < segment.end)
+            height_offset = bytes_.size() + (header.height_offset - segment.start);
+        bytes_.insert(bytes_.end(), jpeg.begin() + static_cast<std::ptrdiff_t>(segment.start),
+                      jpeg.begin() + static_cast<std::ptrdiff_t>(segment.end));
     }
     bytes_[height_offset] = static_cast<std::uint8_t>(height >> 8);
     bytes_[height_offset + 1] = static_cast<std::uint8_t>(height);

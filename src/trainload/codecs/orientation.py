@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from trainload import _core
 from trainload.codecs.pillow import open_picture
 
 ORIENTATION_TAG = 0x0112
 _SHORT = 3  # the EXIF type of an orientation
 _TYPE_BYTES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4, 16: 8}
-_SOI, _SOS, _APP1, _FILL = b"\xff\xd8", 0xDA, 0xE1, 0xFF
+_APP1 = 0xE1
 _EXIF = b"Exif\0\0"
-_BARE = {0x00, 0x01, *range(0xD0, 0xD9)}  # no length follows
 _XMP_WORD = b"tiff:Orientation"
 _MOST_STRAY_BYTES = 1 << 16  # between segments: no more is looked through
 
@@ -43,26 +43,14 @@ def orientation_of(picture: Image.Image) -> int:
 
 def jpeg_orientation(encoded: bytes | memoryview) -> int:
     """Of a JPEG, 1 for other bytes. Costs microseconds where its EXIF is simple or missing, else Pillow is asked."""
-    data = memoryview(encoded)
-    if data[:2] != _SOI:
-        return 1
     found: list[int | None] = []  # one per EXIF segment
     has_xmp = False
-    at, stray = 2, 0
-    while at + 4 <= len(data) and stray < _MOST_STRAY_BYTES:
-        if data[at] != 0xFF or data[at + 1] == _FILL or data[at + 1] in _BARE:
-            at += 1
-            stray += 1
-            continue
-        if data[at + 1] == _SOS:
-            break
-        end = at + 2 + int.from_bytes(data[at + 2 : at + 4], "big")
-        if data[at + 1] == _APP1:
-            body = bytes(data[at + 4 : end])
+    for marker, start, end in _core.JpegSegments(encoded, _MOST_STRAY_BYTES):
+        if marker == _APP1:
+            body = bytes(encoded[start + 4 : end])
             if body.startswith(_EXIF):
                 found.append(_of_exif(body[len(_EXIF) :]))
             has_xmp |= _XMP_WORD in body
-        at = max(end, at + 2)
     if len(found) > 1 or None in found:
         return _asked(encoded)
     if found and found[0]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
+from trainload import _core
+
 SOI = b"\xff\xd8"
 EOI = b"\xff\xd9"
-SOS = 0xDA
-_BARE = {0x01, *range(0xD0, 0xD8)}  # markers without a length: TEM, RSTn
+_SECOND_SOI, _SOS = 0xD8, 0xDA
 _FRAMES = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}  # SOFn, without DHT, JPG, DAC
 _PLAIN_FRAMES = (0xC0, 0xC1, 0xC2)  # baseline, extended sequential, progressive Huffman
 _FRAME = struct.Struct(">BHHB")  # precision, height, width, components
@@ -44,19 +45,13 @@ class JpegFacts:
 
 
 def jpeg_facts(data: bytes) -> JpegFacts | None:
-    """The facts, or None where `data` is no JPEG or its markers break off before the first scan."""
-    if not data.startswith(SOI):
-        return None
+    """The facts, or None where `data` is no JPEG, starts twice, or its markers break off before the first scan."""
     frame: tuple[int, int, int, int, tuple[tuple[int, int], ...]] | None = None
-    at = 2
-    while (at := data.find(b"\xff", at)) >= 0 and at + 4 <= len(data):
-        marker = data[at + 1]
-        if marker in (0x00, 0xFF) or marker in _BARE:  # fill bytes and stray data between segments
-            at += 1 if marker == 0xFF else 2
-            continue
-        body = at + 4
-        end = at + 2 + int.from_bytes(data[at + 2 : body], "big")
+    for marker, start, end in _core.JpegSegments(data, len(data)):
+        if marker == _SECOND_SOI:
+            return None  # no decoder takes that
         if marker in _FRAMES and frame is None:
+            body = start + 4
             if end > len(data) or end - body < _FRAME.size:
                 return None
             precision, height, width, count = _FRAME.unpack_from(data, body)
@@ -65,12 +60,6 @@ def jpeg_facts(data: bytes) -> JpegFacts | None:
                 (table[n + 1] >> 4, table[n + 1] & 15) for n in range(0, min(3 * count, len(table) - 1), 3)
             )
             frame = (width, height, precision, marker, sampling)
-        elif marker == SOS:
-            break
-        at = max(end, at + 2)
-    else:
-        return None
-    if frame is None:
-        return None
-    width, height, precision, marker, sampling = frame
-    return JpegFacts(width, height, precision, sampling, marker, data.rfind(EOI) >= at)
+        if marker == _SOS and frame is not None:
+            return JpegFacts(*frame[:3], frame[4], frame[3], data.rfind(EOI) >= start)
+    return None

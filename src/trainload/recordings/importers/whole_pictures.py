@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from isal import isal_zlib
 
+from trainload import _core
+
 _PNG = b"\x89PNG\r\n\x1a\n"
 _START_OF_SCAN, _END_OF_IMAGE = 0xDA, b"\xff\xd9"
 
@@ -41,13 +43,7 @@ def _jpeg_damage(data: bytes) -> str:
     """The end marker must lie behind the start of the first scan: a thumbnail before that has one of its own."""
     if not data.startswith(b"\xff\xd8"):
         return "no JPEG"
-    place = 2
-    while place + 4 <= len(data) and data[place] == 0xFF:
-        marker = data[place + 1]
-        if marker == 0xFF:  # fill
-            place += 1
-            continue
+    for marker, start, _ in _core.JpegSegments(data):
         if marker == _START_OF_SCAN:
-            return "" if data.rfind(_END_OF_IMAGE) > place else "a JPEG that ends early"
-        place += 2 + int.from_bytes(data[place + 2 : place + 4], "big")
+            return "" if data.rfind(_END_OF_IMAGE) > start else "a JPEG that ends early"
     return "a JPEG that ends before its picture"
