@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from trainload.errors import UsageError
 from trainload.formats.durations import duration_ns
+from trainload.formats.printable import printable
 from trainload.recordings.aligning.clock import check_clocks, clock_reference, stream_reference
 from trainload.recordings.aligning.match import Interval, Match, Method, Nearest
 from trainload.recordings.aligning.recording import timed_streams
@@ -40,7 +41,7 @@ class Pair:
     mixed_clocks: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Pairs:
     """n reference times and, per stream, the `Match` for each of them.
 
@@ -58,6 +59,11 @@ class Pairs:
 
     def __len__(self) -> int:
         return len(self.times)
+
+    def __repr__(self) -> str:
+        counts = [f"{printable(name)} {int(match.matched.sum()):,}" for name, match in self.matches.items()]
+        mixed = ", mixed clocks" if self.mixed_clocks else ""
+        return f"Pairs({len(self):,} times of {printable(self.reference)}{mixed}; matched: {', '.join(counts)})"
 
     def __getitem__(self, row: int) -> Pair:
         if not -len(self) <= row < len(self):

@@ -81,7 +81,7 @@ class RecordingTimes:
                     offset=None,
                     found=f"{samples[TIME_FIELD].max():,}",
                     expected=f"at most {MAX_TIMESTAMP_NS:,}",
-                    path=repr(self.reader),
+                    path=self.reader.path,
                 )
             self._packed[stream] = samples[np.argsort(samples[TIME_FIELD], kind="stable")]
         return self._packed[stream]

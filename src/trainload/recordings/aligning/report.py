@@ -73,7 +73,7 @@ class StreamReport:
     latency: Latency | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Report:
     """The report of one alignment; `print(report)` shows it, the methods save it."""
 
@@ -89,6 +89,16 @@ class Report:
         from trainload.recordings.aligning.report_text import to_text
 
         return to_text(self)
+
+    def __repr__(self) -> str:
+        from trainload.recordings.aligning.report_text import to_line
+
+        return f"Report({to_line(self)})"
+
+    def _repr_html_(self) -> str:
+        from trainload.recordings.aligning.report_text import to_table
+
+        return to_table(self)
 
     def facts(self) -> dict[str, Any]:
         """The same facts as plain numbers, texts and lists; NaN becomes None."""

@@ -7,6 +7,9 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from trainload.formats.html import html_table
+from trainload.formats.printable import printable
+
 if TYPE_CHECKING:
     from trainload.recordings.aligning.report import Report, StreamReport
 
@@ -30,6 +33,20 @@ def to_text(report: Report) -> str:
     for stream in report.streams:
         lines += ["", *_details(stream, report.start_ns or 0)]
     return "\n".join(lines)
+
+
+def to_line(report: Report) -> str:
+    """What was aligned, and the largest residual and the unmatched times of each stream."""
+    streams = [f"{printable(s.name)} max {span(s.max_ns)}, {s.unmatched:,} unmatched" for s in report.streams]
+    mixed = ["mixed clocks"] if report.mixed_clocks else []
+    return "; ".join([printable(headline(report)), *mixed, *streams])
+
+
+def to_table(report: Report) -> str:
+    """The statistics as an HTML table, for notebooks; names are escaped."""
+    warning = f" {HOST_WARNING}" if report.mixed_clocks else ""
+    rows = ([stream.name, *cells(stream)] for stream in report.streams)
+    return html_table(f"{headline(report)}{warning}", ("stream", *COLUMNS), rows)
 
 
 def headline(report: Report) -> str:

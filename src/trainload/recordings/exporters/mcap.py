@@ -124,7 +124,7 @@ def _channel_of(facts: Any, path: str) -> tuple[str, str, str, str, bytes, dict[
 
 class _Export:
     def __init__(self, recording: HyperframeReader, writer: Any, path: str, progress: Progress | None) -> None:
-        self._drive = recording
+        self._recording = recording
         self._writer = writer
         self._path = path
         self._progress = progress
@@ -148,9 +148,9 @@ class _Export:
         if ENVELOPE_STREAM in self._own:
             self._restore()
             self._register_silent()
-        plain = [name for name in self._drive.streams if name not in self._own]
+        plain = [name for name in self._recording.streams if name not in self._own]
         plain = [name for name in plain if not self._frames_of(name).written.all()]
-        for frame in self._drive.frames(plain) if plain else ():
+        for frame in self._recording.frames(plain) if plain else ():
             frames = self._frames_of(frame.stream)
             place = frames.place(frame.stream_index)
             if place is None or not frames.written[place]:
@@ -162,14 +162,14 @@ class _Export:
 
     def _restore(self) -> None:
         """Write the log's messages in the log's order. What a slice took out of the recording stays out."""
-        infos = self._drive.infos
+        infos = self._recording.infos
         for envelope in self._envelopes():
             info = infos.get(envelope.stream_id)
             frames = None if info is None else self._frames_of(info.name)
             place = None if frames is None else frames.place(envelope.stream_index)
             if info is None or frames is None or place is None:
                 continue
-            message = envelope.message(self._drive.read_at_index(info.name, place).data)
+            message = envelope.message(self._recording.read_at_index(info.name, place).data)
             number = self._log_channel(info, envelope.channel)
             self._write(number, envelope.log_ns, envelope.publish_ns, envelope.sequence, message)
             frames.written[place] = True
@@ -177,17 +177,17 @@ class _Export:
 
     def _frames_of(self, stream: str) -> FrameNumbers:
         if stream not in self._frames:
-            recording = self._drive
+            recording = self._recording
             self._frames[stream] = FrameNumbers(
                 recording.stream_index(stream), recording.receive_times(stream), recording.durations(stream)
             )
         return self._frames[stream]
 
     def _envelopes(self) -> Iterator[Envelope]:
-        encoding = self._drive.streams[ENVELOPE_STREAM].encoding
-        for place in np.argsort(self._drive.stream_index(ENVELOPE_STREAM), kind="stable").tolist():
-            data = self._drive.read_at_index(ENVELOPE_STREAM, place).data
-            yield from envelopes_from_bytes(data, encoding, path=repr(self._drive))
+        encoding = self._recording.streams[ENVELOPE_STREAM].encoding
+        for place in np.argsort(self._recording.stream_index(ENVELOPE_STREAM), kind="stable").tolist():
+            data = self._recording.read_at_index(ENVELOPE_STREAM, place).data
+            yield from envelopes_from_bytes(data, encoding, path=self._recording.path)
 
     def _write(self, number: int, log_ns: int, publish_ns: int, sequence: int, data: bytes) -> None:
         self._writer.add_message(number, log_time=log_ns, data=data, publish_time=publish_ns, sequence=sequence)
@@ -210,15 +210,17 @@ class _Export:
 
     def _recording_texts(self) -> dict[str, str]:
         """What belongs to the recording and to none of its messages."""
-        facts = {name: found for name, found in self._facts.items() if isinstance(found, dict) and name in self._drive}
+        facts = {
+            name: found for name, found in self._facts.items() if isinstance(found, dict) and name in self._recording
+        }
         of_log = {name: found for name, found in facts.items() if isinstance(found.get("channel"), int)}
         by_log_time = any(found.get("time_source") == LOG_TIME_FOR_ALL for found in of_log.values())
         clocks = {}
         for name, found in of_log.items():
             usual = "hardware" if str(found.get("time_source")).startswith("stamp") else "host"
-            if self._drive.streams[name].clock != usual:
-                clocks[name] = self._drive.streams[name].clock
-        meta = {key: value for key, value in self._drive.meta.items() if key != "import"}
+            if self._recording.streams[name].clock != usual:
+                clocks[name] = self._recording.streams[name].clock
+        meta = {key: value for key, value in self._recording.meta.items() if key != "import"}
         return recording_texts(meta, clocks, by_log_time=by_log_time)
 
     def _register_silent(self) -> None:
@@ -260,7 +262,7 @@ class _Export:
 
     def _write_records(self) -> int:
         count = 0
-        for frame in self._drive.iter_range(RECORD_STREAM, _FIRST, _LAST):
+        for frame in self._recording.iter_range(RECORD_STREAM, _FIRST, _LAST):
             found = record_from_bytes(frame.data, path=self._path)
             if isinstance(found, Attachment):
                 data = bytes(found.data)

@@ -29,7 +29,7 @@ _TELL_EVERY = 256  # frames
 _MAX_DURATION_NS = (1 << 32) - 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ImportReport:
     """What an import wrote and what it could not. streams: per stream its clock and where its times come from."""
 
@@ -38,6 +38,12 @@ class ImportReport:
     streams: dict[str, dict[str, Any]]
     damage: Damage
     notes: list[str]
+
+    def __repr__(self) -> str:
+        summary, damage = self.summary, self.damage
+        unread = f"; unreadable: {damage.frames:,} frames, {damage.bytes:,} bytes" if damage else ""
+        counts = f"{summary.frames:,} frames of {len(self.streams):,} streams in {summary.windows:,} windows"
+        return f"ImportReport({summary.path!r}: {counts}{unread})"
 
     def facts(self) -> dict[str, Any]:
         """The same as plain values, for JSON."""

@@ -9,6 +9,7 @@ from isal import isal_zlib
 from numpy.typing import NDArray
 
 from trainload.errors import SampleError
+from trainload.formats.printable import printable
 from trainload.recordings.format import rules
 from trainload.recordings.format.hyperframe import (
     BYTE_OFFSET,
@@ -57,6 +58,13 @@ class Frame(NamedTuple):
     data: memoryview
     info: StreamInfo
     decoded: NDArray[Any] | None = None
+
+    def __repr__(self) -> str:
+        about = f"{len(self.data):,} bytes of {printable(self.info.encoding)}"
+        marks = "".join(f", {name}" for name in ("key", "late") if getattr(self, name))
+        decoded = "" if self.decoded is None else f", decoded {self.decoded.dtype} {self.decoded.shape}"
+        name = printable(self.stream)
+        return f"Frame({name} number {self.stream_index} at {self.timestamp_ns} ns, {about}{marks}{decoded})"
 
     @property
     def key(self) -> bool:

@@ -36,6 +36,7 @@ from trainload.recordings.reading.frame import Frame, open_frame
 from trainload.recordings.reading.frame_reads import STEP_BYTES, STEPS_KEPT, StoredBytes, plan_stretches
 from trainload.recordings.reading.recording_files import find_parts, join_streams
 from trainload.recordings.reading.stream_frames import StreamFrames
+from trainload.recordings.reading.summary import summary_line, summary_table
 from trainload.recordings.reading.window import Window
 from trainload.recordings.reading.window_sequence import WindowSequence
 from trainload.running.helpers import Helpers
@@ -376,7 +377,11 @@ class HyperframeReader:
         self.close()
 
     def __repr__(self) -> str:
-        return f"HyperframeReader({self.path!r})"
+        about = summary_line(self) if "files" in self.__dict__ else "not opened yet"  # a copy opens when it is used
+        return f"HyperframeReader({self.path!r}: {about})"
+
+    def _repr_html_(self) -> str:
+        return summary_table(self)
 
 
 def _step_end(frames: StreamFrames, first: int, last: int) -> int:

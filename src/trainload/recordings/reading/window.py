@@ -7,6 +7,7 @@ from functools import partial
 from operator import itemgetter
 from typing import cast
 
+from trainload.formats.printable import printable
 from trainload.recordings.format.hyperframe import BYTE_SIZE, FLAGS, Entry, Index
 from trainload.recordings.format.payload import takes_long
 from trainload.recordings.format.streams import StreamInfo
@@ -99,5 +100,5 @@ class Window(Mapping[str, tuple[Frame, ...]]):
         return every
 
     def __repr__(self) -> str:
-        counts = ", ".join(f"{stream}: {len(entries)}" for stream, entries in self._entries.items())
+        counts = ", ".join(f"{printable(stream)}: {len(entries)}" for stream, entries in self._entries.items())
         return f"Window({self.number}, {self.start_ns} to {self.end_ns} ns, {{{counts}}})"

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 from numpy.typing import NDArray
 
+from trainload.formats.printable import printable
 from trainload.recordings.samples.clip import Clip
 from trainload.recordings.samples.fallout import Fallout
 from trainload.recordings.samples.store import FrameStore
@@ -37,5 +38,8 @@ class KeptSamples(ABC):
             raise IndexError(f"{self.noun} {i} of {len(self)}")
         return self.read(i % len(self), self.store)
 
+    def _repr_html_(self) -> str:
+        return self._fallout._repr_html_()
+
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._fallout.headline}; {', '.join(self.streams)})"
+        return f"{type(self).__name__}({self._fallout.headline}; {printable(', '.join(self.streams))})"

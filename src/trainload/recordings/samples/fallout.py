@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from trainload.errors import UsageError
+from trainload.formats.html import html_table
+
+_COLUMNS = ("stream", "frames", "costs", "why")
 
 
 @dataclass(slots=True)
@@ -42,8 +45,12 @@ class Fallout:
     other: dict[str, int] = field(default_factory=dict)
     """Samples lost to what is no stream's doing (tags)."""
 
+    def _repr_html_(self) -> str:
+        others = [(reason, "", f"{count:,}", "") for reason, count in self.other.items()]
+        return html_table(self.headline, _COLUMNS, [*map(_row, self.streams), *others])
+
     def __str__(self) -> str:
-        rows = [("stream", "frames", "costs", "why"), *(_row(stream, self.what) for stream in self.streams)]
+        rows = [_COLUMNS, *map(_row, self.streams)]
         widths = [max(len(row[column]) for row in rows) for column in range(3)]
         table = [
             f"  {a.ljust(widths[0])}  {b.rjust(widths[1])}  {c.rjust(widths[2])}  {d}".rstrip() for a, b, c, d in rows
@@ -76,7 +83,7 @@ class Fallout:
         )
 
 
-def _row(stream: StreamFallout, what: str) -> tuple[str, str, str, str]:
+def _row(stream: StreamFallout) -> tuple[str, str, str, str]:
     if stream.left_out:
         return stream.name, f"{stream.frames:,}", "-", f"left out: {stream.left_out}"
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in stream.lost.items())
