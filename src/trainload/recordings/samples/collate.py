@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainload.errors import UsageError
+from trainload.formats.printable import printable
 from trainload.memory.pool import MemoryPool
 from trainload.recordings.samples.clip import NO_RESIDUAL, NO_TIME, Clip
 from trainload.running.arguments import check_choice
@@ -20,7 +21,7 @@ Vary = Literal["pad", "list", "views"]
 VARY: tuple[Vary, ...] = ("pad", "list", "views")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ClipBatch:
     """B clips. Per stream, with T the most frames that one of them has:
 
@@ -45,10 +46,18 @@ class ClipBatch:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def __repr__(self) -> str:
+        shapes = [f"{printable(name)} {_shape(values)}" for name, values in self.values.items()]
+        return f"ClipBatch({len(self):,} clips; {', '.join(shapes)})"
+
     @property
     def stacked_bytes(self) -> int:
         """Bytes of all values that were copied into one array."""
         return sum(values.nbytes for values in self.values.values() if isinstance(values, np.ndarray))
+
+
+def _shape(values: Values) -> str:
+    return f"{values.dtype} {values.shape}" if isinstance(values, np.ndarray) else f"list of {len(values)}"
 
 
 def collate(
