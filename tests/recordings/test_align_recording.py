@@ -15,6 +15,7 @@ import pytest
 import trainload as tl
 from trainload.cli.app import main
 from trainload.errors import UsageError
+from trainload.recordings.aligning.recording import RecordingTimes
 from trainload.recordings.writing.writer import HyperframeWriter
 
 MS = 1_000_000
@@ -137,3 +138,16 @@ def test_the_command_prints_writes_and_gates(run, drive_path, tmp_path):
 )
 def test_what_cannot_be_aligned_is_a_usage_error(run, drive_path, words):
     assert run(drive_path, *words).returncode == 2
+
+
+def test_the_sample_of_the_last_possible_time_is_seen(tmp_path: Path) -> None:
+    last_ns = (1 << 63) - 1
+    with tl.HyperframeWriter(tmp_path / "a.hfr", window="100ms") as writer:
+        writer.add_stream("imu", dtype="<f4", packed=True)
+        writer.add_stream("pose", dtype="<f4", shape=(1,))
+        for time_ns in (5, last_ns):
+            writer.append("imu", time_ns, np.float32(1))
+            writer.append("pose", time_ns, np.float32(2))
+    times = RecordingTimes(tl.open_recording(tmp_path / "a.hfr"))
+    assert times.timestamps("imu").tolist() == times.timestamps("pose").tolist() == [5, last_ns]
+    assert len(times.values("imu")) == len(times.values("pose")) == 2

@@ -5,7 +5,7 @@ A stream whose index has a frame without the hardware-time flag counts as host-s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from types import TracebackType
@@ -20,9 +20,8 @@ from trainload.recordings.aligning.streams import TimedStreams
 from trainload.recordings.format import rules
 from trainload.recordings.format.hyperframe import HARDWARE_TIME, MAX_TIMESTAMP_NS
 from trainload.recordings.format.streams import TIME_FIELD, StreamInfo
+from trainload.recordings.reading.frame import Frame
 from trainload.recordings.reading.hyperframe import HyperframeReader
-
-_FIRST, _LAST = 0, (1 << 63) - 1
 
 
 class RecordingTimes:
@@ -66,14 +65,17 @@ class RecordingTimes:
             return samples[names[0]] if names == ["value"] else repack_fields(samples[names])
         if info.dtype is None:
             raise UsageError(f"{stream!r} holds {info.encoding} frames, which cannot be interpolated")
-        arrays = [frame.array() for frame in self.reader.iter_range(stream, _FIRST, _LAST)]
+        arrays = [frame.array() for frame in self._frames(stream)]
         if any(len(array) != 1 for array in arrays):
             raise UsageError(f"{stream!r} holds many elements per frame, which cannot be interpolated")
         return np.concatenate(arrays) if arrays else np.empty(0, info.dtype)
 
+    def _frames(self, stream: str) -> Iterator[Frame]:
+        return self.reader.iter_positions(stream, 0, self.reader.count(stream))
+
     def _samples(self, stream: str) -> NDArray[Any]:
         if stream not in self._packed:
-            arrays = [frame.array() for frame in self.reader.iter_range(stream, _FIRST, _LAST)]
+            arrays = [frame.array() for frame in self._frames(stream)]
             samples = np.concatenate(arrays) if arrays else np.empty(0, self.reader.streams[stream].dtype)
             if len(samples) and samples[TIME_FIELD].max() > MAX_TIMESTAMP_NS:
                 raise rules.SAMPLE_TIME.broken(

@@ -45,7 +45,6 @@ from trainload.storage.target import check_target
 
 COMPRESSIONS = ("none", "lz4", "zstd")
 _PROFILES = {"cdr": "ros2", "ros1": "ros1"}
-_FIRST, _LAST = 0, (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +261,7 @@ class _Export:
 
     def _write_records(self) -> int:
         count = 0
-        for frame in self._recording.iter_range(RECORD_STREAM, _FIRST, _LAST):
+        for frame in self._recording.iter_positions(RECORD_STREAM, 0, self._recording.count(RECORD_STREAM)):
             found = record_from_bytes(frame.data, path=self._path)
             if isinstance(found, Attachment):
                 data = bytes(found.data)
