@@ -22,7 +22,7 @@ from trainload.recordings.recovering.recover import recover
 from trainload.recordings.writing.durable import Durable
 from trainload.recordings.writing.recorder import Recorder
 from trainload.recordings.writing.writer import HyperframeWriter
-from trainload.storage.atomic import AtomicFile, write_atomically
+from trainload.storage.atomic import AtomicFile
 from trainload.storage.file import FileSource
 
 
@@ -308,7 +308,9 @@ def test_a_close_that_fails_is_not_done_twice(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "a").write_bytes(b"x")
     with monkeypatch.context() as patch:
         patch.setattr(os, "close", close)
-        write_atomically(tmp_path / "b", b"whole")  # what was synced needs no close
+        with AtomicFile(tmp_path / "b") as file:
+            file.write_at(0, b"whole")
+            file.commit()  # what was synced needs no close
         source = FileSource(tmp_path / "a")
         for _ in range(2):
             try:

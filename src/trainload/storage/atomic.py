@@ -161,10 +161,3 @@ def sync_folder(folder: Path) -> None:
         raise OSError(error.errno, error.strerror, os.fspath(folder)) from error
     finally:
         release(fd)
-
-
-def write_atomically(path: str | os.PathLike[str], data: Buffer) -> None:
-    """Write a small file whole: the old file or the new one, never half of either."""
-    with AtomicFile(path) as file:
-        file.write_at(0, data)
-        file.commit()

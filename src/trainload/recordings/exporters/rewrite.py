@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from trainload.formats.progress import Progress
 from trainload.recordings.format.hyperframe import FRAME_CRCS, HARDWARE_TIME, KEY_FRAME, LATE, MAX_TIMESTAMP_NS
+from trainload.recordings.format.records import Section
 from trainload.recordings.format.sections import KNOWN_TAGS, Drop
 from trainload.recordings.format.streams import StreamInfo
 from trainload.recordings.format.windows import window_starts
@@ -26,8 +27,6 @@ from trainload.recordings.reading.frame_reads import StoredBytes, plan_stretches
 from trainload.recordings.writing.index_runs import ROW_DTYPE, SAMPLE_EVERY, Rows, entries_of, times_of, whole_windows
 from trainload.recordings.writing.part import Part, StoredFrame, drop_tmp
 from trainload.storage.target import check_target
-
-Section = tuple[bytes, bytes]
 
 PIECE_FRAMES = 1 << 16
 _PLAIN_FLAGS = KEY_FRAME | HARDWARE_TIME

@@ -18,7 +18,7 @@ from trainload.recordings.format.hyperframe import MAX_TIMESTAMP_NS
 
 TAG_STREAMS = b"STRM"
 TAG_WINDOWS = b"WNDW"
-TAG_RECEIVE_TIMES = b"RECV"  # u64 ns per index entry; NO_RECEIVE_TIME where none was given
+TAG_RECEIVE_TIMES = b"RECV"  # u64 ns per index entry; 0 where none was given
 TAG_DURATIONS = b"DURA"  # u32 ns per index entry; NO_DURATION where none was given
 TAG_META = b"META"
 TAG_DROPS = b"DROP"
@@ -26,7 +26,6 @@ KNOWN_TAGS = frozenset(
     (TAG_STREAMS, TAG_WINDOWS, TAG_RECEIVE_TIMES, TAG_DURATIONS, TAG_META, TAG_DROPS)
 )  # others are skipped, and kept by tools that rewrite a file
 
-NO_RECEIVE_TIME = 0  # 1 January 1970: no frame was received then
 NO_DURATION = 0
 
 
@@ -41,7 +40,7 @@ class Drop:
 
 
 def receive_times_from_bytes(body: bytes, *, entries: int, path: str = "") -> NDArray[np.uint64]:
-    """uint64[entries]: nanoseconds at which each frame was received, NO_RECEIVE_TIME where unknown. FormatError."""
+    """uint64[entries]: nanoseconds at which each frame was received, 0 where unknown. FormatError."""
     times: NDArray[np.uint64] = _array(body, np.dtype("<u8"), entries, "section RECV", path)
     if entries and times.max() > MAX_TIMESTAMP_NS:
         raise rules.RECEIVE_TIME.broken(

@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainload.errors import FormatError, UsageError
+from trainload.recordings.format.hyperframe import MAX_FRAME_BYTES
 from trainload.recordings.importers.file_list import FileList, Names, extension_of
 from trainload.recordings.importers.source import Channel, Damage, SourceFrame, SourceStream, Span
 from trainload.recordings.importers.whole_pictures import what_is_missing
 from trainload.storage.file import FileSource
 
-MAX_FRAME_BYTES = (1 << 32) - 1
 _FEW = 10  # frames; below it a median says nothing
 _PAUSES = 1.5  # times the median: a mean above it has pauses in it
 _STEP = 4096  # times that are taken out of an array together

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from trainload.errors import FormatError, UsageError
 from trainload.recordings.format.field_rules import FieldRules, Fields, Rule
+from trainload.recordings.format.hyperframe import MAX_FRAME_BYTES
 from trainload.recordings.importers.attached import attached_column, first_time
-from trainload.recordings.importers.columns import MAX_FRAME_BYTES, Column, ColumnSource, need_folder
+from trainload.recordings.importers.columns import Column, ColumnSource, need_folder
 from trainload.recordings.importers.logs.messages.video_units import h265_pictures
 from trainload.recordings.importers.rows.npy import NpyArray, NpyRecords
 from trainload.recordings.importers.source import Damage, SourceStream
