@@ -35,8 +35,8 @@ from trainload.images.packing.arrays import pack_arrays as pack_arrays
 from trainload.images.packing.images import pack_images as pack_images
 from trainload.images.packing.summary import PackSummary as PackSummary
 from trainload.images.reading.arrays import ArrayReader as ArrayReader
+from trainload.images.reading.class_folders import FolderReader as FolderReader
 from trainload.images.reading.dts import DtsReader as DtsReader
-from trainload.images.reading.folder import FolderReader as FolderReader
 from trainload.images.reading.image_set import ImageSet as ImageSet
 from trainload.images.reading.open import open_images as open_images
 from trainload.images.reading.sample import Sample as Sample

@@ -16,7 +16,7 @@ import trainload as tl
 from faulty_file import Faults
 from picture_folders import encoded
 from trainload.images.format import dts
-from trainload.images.packing import blocks, set_packer
+from trainload.images.packing import block_cutting, set_packer
 from trainload.images.packing.journal import SYNC_BEGUN, SYNC_DONE
 from trainload.recordings.recovering.recover import recover
 from trainload.recordings.writing.durable import Durable
@@ -208,7 +208,7 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of 128 KB, each two of them synced."""
     monkeypatch.setattr(dts, "BLOCK_SIZE", 1 << 17)
-    monkeypatch.setattr(blocks, "MAX_BLOCK_HEADER_SIZE", 1 << 14)
+    monkeypatch.setattr(block_cutting, "MAX_BLOCK_HEADER_SIZE", 1 << 14)
     monkeypatch.setattr(set_packer, "SYNC_BLOCKS", 2)
 
 
@@ -255,7 +255,7 @@ def test_a_resume_syncs_what_a_kill_left_before_it_builds_on_it(
     monkeypatch.setattr(set_packer, "SYNC_BLOCKS", 1000)
     monkeypatch.setattr(set_packer, "PROGRESS_PICTURES", 1)
 
-    def stop(now: set_packer.Progress) -> None:
+    def stop(now: set_packer.PackProgress) -> None:
         if now.done == 15:
             raise KeyboardInterrupt
 

@@ -21,7 +21,7 @@ from trainload.images.classes import left_out as reasons
 from trainload.images.classes.folder_rules import is_split
 from trainload.images.classes.given import class_list_of
 from trainload.images.packing.sources import PictureTable, open_source
-from trainload.images.reading.folder import FolderReader
+from trainload.images.reading.class_folders import FolderReader
 from trainload.storage.file import FileSource
 
 JPEG = encoded(picture(1))

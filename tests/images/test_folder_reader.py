@@ -26,8 +26,8 @@ from trainload.images.extract import class_folders, extract, is_safe
 from trainload.images.format import dts
 from trainload.images.packing.arrays import pack_arrays
 from trainload.images.packing.sources import open_source
+from trainload.images.reading.class_folders import FolderReader
 from trainload.images.reading.dts import DtsReader
-from trainload.images.reading.folder import FolderReader
 from trainload.verify_any import verify
 
 FLAT = pictures(14)

@@ -19,8 +19,8 @@ from picture_folders import BLOCK, class_folders, encoded, picture, read_packed
 from trainload.cli.app import app
 from trainload.cli.pack import pack_app  # noqa: F401  (registers the verb)
 from trainload.codecs.compression import zstd_decompress
-from trainload.images.packing.blocks import MAX_BLOCK_HEADER_SIZE, block_header_size_for
-from trainload.images.packing.set_packer import Progress
+from trainload.images.packing.block_cutting import MAX_BLOCK_HEADER_SIZE, block_header_size_for
+from trainload.images.packing.set_packer import PackProgress
 
 
 def extension_of(data: bytes) -> dict[str, bytes]:
@@ -164,7 +164,7 @@ def test_the_block_header_grows_in_steps_as_the_set_needs(sizes: list[int], leas
 
 def test_progress_counts_every_picture_and_ends_at_the_total(tmp_path: Path) -> None:
     source = class_folders(tmp_path / "src", classes=2, each=70)
-    seen: list[Progress] = []
+    seen: list[PackProgress] = []
     tl.pack_images(source, tmp_path / "set.dts", level=0, jobs=1, progress=seen.append)
     assert [each.done for each in seen] == [64, 128, 140]
     assert {(each.total, each.resumed) for each in seen} == {(140, 0)}

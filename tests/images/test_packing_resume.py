@@ -21,9 +21,9 @@ import trainload as tl
 from child_processes import running
 from picture_folders import encoded
 from trainload.images.format import dts
-from trainload.images.packing import blocks
+from trainload.images.packing import block_cutting
 from trainload.images.packing.levels import LevelOptions
-from trainload.images.packing.set_packer import Progress
+from trainload.images.packing.set_packer import PackProgress
 from trainload.images.packing.sources import open_source
 from trainload.images.packing.workers import Workers
 
@@ -31,8 +31,8 @@ from trainload.images.packing.workers import Workers
 SMALL_BLOCKS = """
 import sys
 from trainload.images.format import dts
-from trainload.images.packing import blocks
-dts.BLOCK_SIZE, blocks.MAX_BLOCK_HEADER_SIZE = 1 << 20, 1 << 16
+from trainload.images.packing import block_cutting
+dts.BLOCK_SIZE, block_cutting.MAX_BLOCK_HEADER_SIZE = 1 << 20, 1 << 16
 from trainload.images.packing.images import pack_images
 pack_images(sys.argv[1], sys.argv[2], level=int(sys.argv[3]), jobs=int(sys.argv[4]), resume=True, on_error="skip",
             volumes=int(sys.argv[5]))
@@ -55,7 +55,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dts, "BLOCK_SIZE", 1 << 20)
-    monkeypatch.setattr(blocks, "MAX_BLOCK_HEADER_SIZE", 1 << 16)
+    monkeypatch.setattr(block_cutting, "MAX_BLOCK_HEADER_SIZE", 1 << 16)
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
@@ -140,7 +140,7 @@ from trainload.images.packing.levels import LevelOptions
 from trainload.images.packing.sources import open_source
 table = open_source(sys.argv[1])[""]
 workers = Workers(table.files, LevelOptions(3, 1 << 24), 2)
-results = workers.results(table.locator(n) for n in range(len(table)))
+results = workers.packed(table.locator(n) for n in range(len(table)))
 next(results)
 print(*[worker._process.pid for worker in workers._workers], flush=True)
 time.sleep(60)
@@ -157,7 +157,7 @@ def _runs(pid: int) -> bool:
 def test_a_worker_that_dies_ends_the_pack_with_an_error(source: Path) -> None:
     table = open_source(source)[""]
     with Workers(table.files, LevelOptions(3, 1 << 24), 2) as workers:
-        results = workers.results(table.locator(n) for n in range(len(table)))
+        results = workers.packed(table.locator(n) for n in range(len(table)))
         next(results)
         workers._workers[0]._process.kill()
         with pytest.raises(ChildProcessError, match="ended by itself"):
@@ -280,7 +280,7 @@ def test_a_kill_between_the_renames_of_volumes_is_no_loss(
 def interrupt_at(block: int, source: Path, out: Path, level: int = 0) -> None:
     """Pack until that many blocks are in the journal."""
 
-    def stop(progress: Progress) -> None:
+    def stop(progress: PackProgress) -> None:
         if Path(f"{out}.journal").read_bytes().count(b"\n") > block:
             raise KeyboardInterrupt
 

@@ -318,10 +318,10 @@ def test_after_an_error_the_hint_is_one_that_works(
 
 def test_resume_with_skip_goes_on_behind_a_damaged_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from trainload.images.format import dts
-    from trainload.images.packing import blocks
+    from trainload.images.packing import block_cutting
 
     monkeypatch.setattr(dts, "BLOCK_SIZE", 1 << 20)
-    monkeypatch.setattr(blocks, "MAX_BLOCK_HEADER_SIZE", 1 << 16)
+    monkeypatch.setattr(block_cutting, "MAX_BLOCK_HEADER_SIZE", 1 << 16)
     root, out = tmp_path / "src", tmp_path / "set.dts"
     (root / "a").mkdir(parents=True)
     for n in range(12):

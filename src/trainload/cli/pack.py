@@ -23,14 +23,14 @@ from trainload.images.classes.left_out import lines_of
 from trainload.images.packing.arrange import REFERENCE_SEED
 from trainload.images.packing.images import pack_images
 from trainload.images.packing.kinds import FATES
-from trainload.images.packing.set_packer import Progress
+from trainload.images.packing.set_packer import PackProgress
 from trainload.images.packing.summary import SetSummary
 
 pack_app = typer.Typer(no_args_is_help=True, help="Write DTS files.")
 app.add_typer(pack_app, name="pack")
 
 
-class Split(StrEnum):
+class SplitName(StrEnum):
     train = "train"
     val = "val"
 
@@ -70,7 +70,7 @@ def images(
     src: Annotated[str, typer.Argument(metavar="SRC", help="Class folders, train/ and val/ of them, or a tar.")],
     out: Annotated[str, typer.Argument(metavar="OUT", help="The .dts file; a folder where SRC has train/ or val/.")],
     level: Annotated[int, typer.Option(min=0, max=3, help="0 keeps the source bytes, 1 to 3 shrink.")] = 3,
-    split: Annotated[Split, typer.Option(help="What a SRC without train/ and val/ is.")] = Split.train,
+    split: Annotated[SplitName, typer.Option(help="What a SRC without train/ and val/ is.")] = SplitName.train,
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes.", show_default="one per core")] = None,
     volumes: Annotated[int, typer.Option(min=1, help="Files per set.")] = 1,
     exif: Annotated[Exif, typer.Option(help="Levels 1 to 3: turn pictures upright as EXIF says?")] = Exif.ignore,
@@ -209,7 +209,7 @@ class _Bar:
         self._bar = ProgressBar(*columns, console=console, auto_refresh=False, disable=not console.is_terminal)
         self._tasks: dict[str, int] = {}
 
-    def show(self, progress: Progress) -> None:
+    def show(self, progress: PackProgress) -> None:
         if progress.path not in self._tasks:
             self._tasks[progress.path] = self._bar.add_task(
                 plain(progress.path), total=progress.total, completed=progress.resumed

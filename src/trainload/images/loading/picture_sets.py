@@ -16,8 +16,8 @@ from PIL import Image
 from trainload.errors import FormatError, SampleError, UsageError
 from trainload.images.classes.folder_rules import is_held_out_split
 from trainload.images.reading.arrays import ArrayReader
+from trainload.images.reading.class_folders import FolderReader
 from trainload.images.reading.dts import DtsReader
-from trainload.images.reading.folder import FolderReader
 from trainload.images.reading.open import ImageReader, open_images
 from trainload.storage.file import FileSource, is_of_one_file
 

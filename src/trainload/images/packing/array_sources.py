@@ -26,8 +26,8 @@ _IDX_PICTURES, _IDX_LABELS = 0x00000803, 0x00000801  # idx magic: unsigned bytes
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
-class Split(NamedTuple):
-    """One split of a set: labels uint8 [n], pixels uint8 [n, h, w, c]."""
+class LabelledPixels(NamedTuple):
+    """The pictures of one split: labels uint8 [n], pixels uint8 [n, h, w, c]."""
 
     labels: NDArray[np.uint8]
     pixels: NDArray[np.uint8]
@@ -115,7 +115,7 @@ def _member_opener(tar: tarfile.TarFile, member: tarfile.TarInfo) -> Callable[[]
     return open_member
 
 
-def read_mnist(originals: Originals, *, is_training: bool) -> Split:
+def read_mnist(originals: Originals, *, is_training: bool) -> LabelledPixels:
     """One split of MNIST (or a set in its form, such as Fashion-MNIST) from its two idx files."""
     prefix = "train" if is_training else "t10k"
     pixels = _parse_idx(originals, f"{prefix}-images-idx3-ubyte", _IDX_PICTURES, (28, 28))
@@ -129,7 +129,7 @@ def read_mnist(originals: Originals, *, is_training: bool) -> Split:
             path=originals.path,
         )
     _check_labels(labels, 10, prefix, originals.path)
-    return Split(labels, pixels[..., None])
+    return LabelledPixels(labels, pixels[..., None])
 
 
 def _parse_idx(originals: Originals, name: str, magic: int, shape: tuple[int, ...]) -> NDArray[np.uint8]:
@@ -150,7 +150,7 @@ def _parse_idx(originals: Originals, name: str, magic: int, shape: tuple[int, ..
     return np.frombuffer(data, np.uint8, offset=head.size).reshape(numbers[1], *shape)
 
 
-def read_cifar(originals: Originals, names: tuple[str, ...], *, label_bytes: int, num_classes: int) -> Split:
+def read_cifar(originals: Originals, names: tuple[str, ...], *, label_bytes: int, num_classes: int) -> LabelledPixels:
     """One split of CIFAR from the binary version's files; of two label bytes the last one (the fine label) counts."""
     record = label_bytes + 3 * 32 * 32
     labels, pixels = [], []
@@ -168,7 +168,7 @@ def read_cifar(originals: Originals, names: tuple[str, ...], *, label_bytes: int
         labels.append(records[:, label_bytes - 1])
         pixels.append(records[:, label_bytes:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
         _check_labels(labels[-1], num_classes, name, originals.path)
-    return Split(np.concatenate(labels), np.concatenate(pixels))
+    return LabelledPixels(np.concatenate(labels), np.concatenate(pixels))
 
 
 def _check_labels(labels: NDArray[np.uint8], num_classes: int, name: str, path: str) -> None:

@@ -15,7 +15,7 @@ from trainload.errors import UsageError
 from trainload.images.format import rules
 from trainload.images.format.class_names import CLASS_NAMES
 from trainload.images.format.dts import ARRAY_HEADER_BYTES, CIFAR10, CIFAR100, MNIST, DtsHeader
-from trainload.images.packing.array_sources import Originals, Split, open_originals, read_cifar, read_mnist
+from trainload.images.packing.array_sources import LabelledPixels, Originals, open_originals, read_cifar, read_mnist
 from trainload.storage.atomic import AtomicFile
 from trainload.storage.folders import make_folders
 from trainload.storage.target import check_target
@@ -127,7 +127,7 @@ def _check_class_names(originals: Originals, kind: _Kind) -> None:
         )
 
 
-def _read_split(originals: Originals, kind: _Kind, *, is_training: bool) -> Split:
+def _read_split(originals: Originals, kind: _Kind, *, is_training: bool) -> LabelledPixels:
     if kind.dataset_type == MNIST:
         return read_mnist(originals, is_training=is_training)
     names = kind.train_files if is_training else kind.test_files
@@ -135,7 +135,7 @@ def _read_split(originals: Originals, kind: _Kind, *, is_training: bool) -> Spli
     return read_cifar(originals, names, label_bytes=kind.label_bytes, num_classes=num_classes)
 
 
-def _write(path: Path, kind: _Kind, split: Split, *, is_training: bool, reference: bool) -> DtsHeader:
+def _write(path: Path, kind: _Kind, split: LabelledPixels, *, is_training: bool, reference: bool) -> DtsHeader:
     pixels = np.ascontiguousarray(split.pixels)
     labels = np.ascontiguousarray(split.labels)
     crc = isal_zlib.crc32(pixels, isal_zlib.crc32(labels))

@@ -11,7 +11,7 @@ from trainload.errors import UsageError
 from trainload.formats.limits import MAX_VOLUMES
 from trainload.images.classes.given import GivenClasses, class_list_of
 from trainload.images.packing import arrange
-from trainload.images.packing.set_packer import PackOptions, Progress, SetPacker
+from trainload.images.packing.set_packer import PackOptions, PackProgress, SetPacker
 from trainload.images.packing.sources import open_source
 from trainload.images.packing.summary import PackSummary
 from trainload.machine.cpus import usable_cpus
@@ -37,7 +37,7 @@ def pack_images(
     overwrite: bool = False,
     classes: GivenClasses | None = None,
     classes_as_is: bool = False,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[PackProgress], None] | None = None,
 ) -> PackSummary:
     """Pack class folders (or a tar of them) into DTS; what was packed, with counts of everything unusual.
 
@@ -78,19 +78,19 @@ def pack_images(
     packers = []
     for name, table in tables.items():
         options = PackOptions(
-            level,
-            (name or split) == "train",
-            reference,
-            min_blocks,
-            volumes,
-            jobs or usable_cpus(),
-            seed,
-            exif,
-            oversize,
-            on_error,
-            check,
-            resume,
-            overwrite,
+            level=level,
+            is_training=(name or split) == "train",
+            reference=reference,
+            min_blocks=min_blocks,
+            volumes=volumes,
+            jobs=jobs or usable_cpus(),
+            seed=seed,
+            exif=exif,
+            oversize=oversize,
+            on_error=on_error,
+            check=check,
+            resume=resume,
+            overwrite=overwrite,
         )
         path = Path(out) / f"{name}.dts" if name else Path(out)
         packers.append(SetPacker(table, path, options, progress))

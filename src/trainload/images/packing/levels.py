@@ -17,6 +17,7 @@ from trainload.codecs.orientation import ORIENTATION_TAG, jpeg_orientation, orie
 from trainload.codecs.pillow import eight_bit, open_picture, unfit_mode
 from trainload.images.packing.jpeg_facts import SOI, JpegFacts, jpeg_facts
 from trainload.images.packing.kinds import Kind, RefusedPictureError
+from trainload.images.packing.packed_picture import PackedPicture
 
 SHORT, LONG = 400, 600
 BOUNDARY = {1: 400, 2: 440, 3: 440}
@@ -42,17 +43,7 @@ class LevelOptions:
     decode: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """One sample: its bytes, its size in pixels, and what its source was (flags of Kind)."""
-
-    data: bytes
-    width: int
-    height: int
-    kinds: int
-
-
-def sample_from_source(data: bytes, options: LevelOptions) -> Sample:
+def sample_from_source(data: bytes, options: LevelOptions) -> PackedPicture:
     """The sample of one source file. Raises RefusedPictureError with the kind and the reason."""
     if len(data) > MAX_SOURCE_BYTES:
         raise RefusedPictureError(Kind.TOO_LARGE, f"{len(data):,} bytes are more than {MAX_SOURCE_BYTES:,}")
@@ -69,22 +60,22 @@ def sample_from_source(data: bytes, options: LevelOptions) -> Sample:
 # ---- level 0 -------------------------------------------------------------------------------------------------------
 
 
-def _kept(data: bytes, facts: JpegFacts | None, options: LevelOptions) -> Sample:
+def _kept(data: bytes, facts: JpegFacts | None, options: LevelOptions) -> PackedPicture:
     """The source bytes. Pillow must know the header, and decode what the markers leave in doubt, or all if asked to."""
     if options.reference:  # the genuine exporter copies the bytes of whatever it finds
         size = (facts.width, facts.height) if facts else (0, 0)
-        return Sample(data, *size, _kinds(data, facts, None))
+        return PackedPicture(data, *size, _kinds(data, facts, None))
     image = _open(data, facts)
     _require_fit_mode(data, facts, image)
     if options.decode or facts is None or not (facts.has_end and facts.is_plain):
         _load(image, facts)
-    return Sample(data, *image.size, _kinds(data, facts, image))
+    return PackedPicture(data, *image.size, _kinds(data, facts, image))
 
 
 # ---- levels 1 to 3 -------------------------------------------------------------------------------------------------
 
 
-def _encoded(data: bytes, facts: JpegFacts | None, options: LevelOptions) -> Sample:
+def _encoded(data: bytes, facts: JpegFacts | None, options: LevelOptions) -> PackedPicture:
     image = _open(data, facts)
     if not options.reference:
         _require_fit_mode(data, facts, image)
@@ -97,7 +88,7 @@ def _encoded(data: bytes, facts: JpegFacts | None, options: LevelOptions) -> Sam
         image = _resized(image, options.level)
         if image.mode in ("RGBA", "LA", "P"):
             image = image.convert("RGB")
-        return Sample(_jpeg(image, QUALITY[options.level], restarts=not options.reference), *image.size, kinds)
+        return PackedPicture(_jpeg(image, QUALITY[options.level], restarts=not options.reference), *image.size, kinds)
     except (OSError, ValueError) as error:
         raise RefusedPictureError(Kind.CORRUPT, f"Pillow cannot make a JPEG of it: {error}") from error
 
@@ -138,7 +129,7 @@ def _jpeg(image: Image.Image, quality: int, *, restarts: bool, orientation: int 
     return out.getvalue()
 
 
-def _fitted(sample: Sample, options: LevelOptions) -> Sample:
+def _fitted(sample: PackedPicture, options: LevelOptions) -> PackedPicture:
     """The same picture as a JPEG of at most `capacity` bytes: lower quality first, then half the size, repeatedly.
 
     It says of its orientation what the picture said.
@@ -154,7 +145,7 @@ def _fitted(sample: Sample, options: LevelOptions) -> Sample:
         for quality in FIT_QUALITIES:
             data = _jpeg(image, quality, restarts=True, orientation=orientation)
             if len(data) <= options.capacity:
-                return Sample(data, *image.size, sample.kinds | Kind.OVERSIZE)
+                return PackedPicture(data, *image.size, sample.kinds | Kind.OVERSIZE)
         image = image.reduce(2)
 
 

@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 
 from trainload.errors import SampleError, UsageError
 from trainload.images.format import dts
-from trainload.images.packing import arrange, blocks
+from trainload.images.packing import arrange, block_cutting
 from trainload.images.packing.journal import BlockRecord, Journal
 from trainload.images.packing.levels import LevelOptions
+from trainload.images.packing.packed_picture import PackedPicture
 from trainload.images.packing.sources import PictureTable
 from trainload.images.packing.summary import SetSummary, count_kinds, write_report
-from trainload.images.packing.workers import Result, Workers
+from trainload.images.packing.workers import Workers
 from trainload.images.packing.writer import SetFacts, Volume, write_header
 from trainload.storage.atomic import AtomicFile
 from trainload.storage.claim import being_written, discard, is_being_written
@@ -36,7 +37,7 @@ SYNC_BLOCKS = 64  # 1 GB: so much has to be packed again after a failed sync, or
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class PackProgress:
     """How far a set is: pictures done of all; `resumed` of them by an earlier run."""
 
     path: str
@@ -45,7 +46,7 @@ class Progress:
     resumed: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PackOptions:
     """The switches of `packing.images.pack_images`, which explains them."""
 
@@ -71,7 +72,7 @@ class SetPacker:
     """
 
     def __init__(
-        self, table: PictureTable, path: Path, options: PackOptions, progress: Callable[[Progress], None] | None
+        self, table: PictureTable, path: Path, options: PackOptions, progress: Callable[[PackProgress], None] | None
     ) -> None:
         if len(table) < options.volumes:
             raise UsageError(f"{len(table)} pictures cannot fill {options.volumes} volumes: {path}")
@@ -140,20 +141,25 @@ class SetPacker:
     def _level_options(self, capacity: int) -> LevelOptions:
         options = self.options
         return LevelOptions(
-            options.level, capacity, options.reference, options.exif, options.oversize, options.check == "decode"
+            level=options.level,
+            capacity=capacity,
+            reference=options.reference,
+            exif=options.exif,
+            oversize=options.oversize,
+            decode=options.check == "decode",
         )
 
     def _facts(self, block_header_size: int) -> SetFacts:
         options, table = self.options, self.table
         return SetFacts(
-            options.level,
-            options.is_training,
-            options.reference,
-            table.class_names,
-            table.labels,
-            table.sizes,
-            block_header_size,
-            self._parameters(),
+            level=options.level,
+            is_training=options.is_training,
+            reference=options.reference,
+            class_names=table.class_names,
+            labels=table.labels,
+            sizes=table.sizes,
+            block_header_size=block_header_size,
+            parameters=self._parameters(),
         )
 
     # ---- blocks -----------------------------------------------------------------------------------------------------
@@ -169,7 +175,7 @@ class SetPacker:
         """Level 0: the sizes are known, so the blocks are planned before the first picture is read."""
         size = least
         if not self.options.reference:
-            size = blocks.block_header_size_for(np.minimum(self.table.sizes, dts.BLOCK_SIZE), least)
+            size = block_cutting.block_header_size_for(np.minimum(self.table.sizes, dts.BLOCK_SIZE), least)
         facts = self._facts(size)
         with self._workers(dts.BLOCK_SIZE - size) as workers:
             sizes, order = self._fitting(workers, dts.BLOCK_SIZE - size)
@@ -177,7 +183,7 @@ class SetPacker:
                 volume = volumes[volume_id]
                 left = plan[len(volume.records) :]
                 stream = self._stream(workers, np.concatenate([np.empty(0, np.int64), *left]))
-                cut = blocks.planned_blocks(stream, [len(block) for block in left])
+                cut = block_cutting.planned_blocks(stream, [len(block) for block in left])
                 self._write_volume(facts, volume, volume_id, cut, journal)
         return facts
 
@@ -186,10 +192,10 @@ class SetPacker:
         sizes = self.table.sizes.copy()
         fits = sizes <= capacity
         large = np.flatnonzero(~fits)
-        for placed in self._stream(workers, large):
-            if placed.data is not None:
-                sizes[placed.picture] = len(placed.data)
-                fits[placed.picture] = True
+        for picture in self._stream(workers, large):
+            if not picture.is_refused:
+                sizes[picture.number] = len(picture.data)
+                fits[picture.number] = True
         return sizes, np.flatnonzero(fits)
 
     def _plans(self, sizes: Index, fitting: Index, block_header_size: int) -> list[list[Index]]:
@@ -207,18 +213,18 @@ class SetPacker:
         """Levels 1 to 3: sizes become known as samples arrive, so the stream is cut while it runs."""
         reference = self.options.reference
         orders = np.array_split(arrange.random_order(len(self.table), self.options.seed), self.options.volumes)
-        with self._workers(dts.BLOCK_SIZE - (least if reference else blocks.MAX_BLOCK_HEADER_SIZE)) as workers:
+        with self._workers(dts.BLOCK_SIZE - (least if reference else block_cutting.MAX_BLOCK_HEADER_SIZE)) as workers:
             size, window = least, []
             stream = self._stream(workers, orders[0])
             if not reference:
-                window = blocks.first_window(stream)
-                size = blocks.block_header_size_for((len(placed.data or b"") for placed in window), least)
+                window = block_cutting.first_window(stream)
+                size = block_cutting.block_header_size_for((len(picture.data) for picture in window), least)
             facts = self._facts(size)
             for volume_id, volume in enumerate(volumes):
                 if volume_id > 0 or volume.records:
                     stream.close()
                     stream, window = self._stream(workers, self._left(orders[volume_id], volume)), []
-                cutter = blocks.sequential_blocks if reference else blocks.mixed_blocks
+                cutter = block_cutting.sequential_blocks if reference else block_cutting.mixed_blocks
                 self._write_volume(facts, volume, volume_id, cutter(chain(window, stream), size), journal)
         return facts
 
@@ -230,21 +236,21 @@ class SetPacker:
         return order[~seen[order]]
 
     def _write_volume(
-        self, facts: SetFacts, volume: Volume, volume_id: int, cut: Iterator[blocks.Block], journal: Journal
+        self, facts: SetFacts, volume: Volume, volume_id: int, cut: Iterator[block_cutting.Block], journal: Journal
     ) -> None:
         buffer = bytearray(dts.BLOCK_SIZE)
         with AtomicFile(volume.path, resume=bool(volume.records), keep=True) as file:
             for block in cut:
                 place = (facts.level, len(volume.records), facts.block_header_size)
-                used_bytes = blocks.fill_block_bytes(block, facts.labels, place, buffer)
+                used_bytes = block_cutting.fill_block_bytes(block, facts.labels, place, buffer)
                 record = BlockRecord(
                     volume_id,
                     isal_zlib.crc32(buffer),
-                    np.array([placed.picture for placed in block], np.uint32),
-                    np.array([placed.kinds for placed in block], np.uint16),
-                    np.array([isal_zlib.crc32(placed.data or b"") for placed in block], np.uint32),
+                    np.array([picture.number for picture in block], np.uint32),
+                    np.array([picture.kinds for picture in block], np.uint16),
+                    np.array([isal_zlib.crc32(picture.data) for picture in block], np.uint32),
                     used_bytes,
-                    max((placed.area for placed in block), default=0),
+                    max((picture.area for picture in block), default=0),
                     self._new_refusals,
                 )
                 self._new_refusals = []
@@ -258,37 +264,37 @@ class SetPacker:
     def _workers(self, capacity: int) -> Workers:
         return Workers(self.table.files, self._level_options(capacity), min(self.options.jobs, len(self.table)))
 
-    def _stream(self, workers: Workers, order: Index) -> Generator[blocks.Placed, None, None]:
+    def _stream(self, workers: Workers, order: Index) -> Generator[PackedPicture, None, None]:
         """The samples of `order`, in order; raises SampleError at a refused picture unless they are to be skipped."""
-        pictures = order.tolist()
-        for picture, result in zip(pictures, workers.results(self.table.locator(n) for n in pictures)):
-            if result.data is None:
-                self._refuse(picture, result)
+        numbers = order.tolist()
+        for number, picture in zip(numbers, workers.packed(self.table.locator(n) for n in numbers)):
+            if picture.is_refused:
+                self._refuse(number, picture)
             else:
                 self._unreadable = 0
             self._done += 1
             if self._done % PROGRESS_PICTURES == 0:
                 self._report_progress(min(self._done, len(self.table)))
-            yield blocks.Placed(picture, result.data, result.area, result.kinds)
+            yield picture._replace(number=number)
 
     def _report_progress(self, done: int) -> None:
         if self.progress:
-            self.progress(Progress(str(self.path), done, len(self.table), self._resumed))
+            self.progress(PackProgress(str(self.path), done, len(self.table), self._resumed))
 
-    def _refuse(self, picture: int, result: Result) -> None:
-        place: dict[str, Any] = {"sample": picture, "source": self.table.name(picture), "path": self.table.files.path}
+    def _refuse(self, number: int, picture: PackedPicture) -> None:
+        place: dict[str, Any] = {"sample": number, "source": self.table.name(number), "path": self.table.files.path}
         if self.options.on_error == "raise":
-            raise result.error or SampleError(result.reason, **place)
-        self._unreadable = self._unreadable + 1 if result.error else 0
+            raise picture.error or SampleError(picture.reason, **place)
+        self._unreadable = self._unreadable + 1 if picture.error else 0
         if self._unreadable == MOST_UNREADABLE:
             reason = f"{MOST_UNREADABLE} pictures in a row cannot be read: is the source still there? The last"
-            raise SampleError(f"{reason} {result.reason}", **place) from result.error
-        self._new_refusals.append((picture, result.kinds, result.reason))
-        self._note_refusal(picture, result.kinds, result.reason)
+            raise SampleError(f"{reason} {picture.reason}", **place) from picture.error
+        self._new_refusals.append((number, picture.kinds, picture.reason))
+        self._note_refusal(number, picture.kinds, picture.reason)
 
-    def _note_refusal(self, picture: int, kinds: int, reason: str) -> None:
-        self.kinds[picture] = kinds
-        self.refusals[picture] = reason
+    def _note_refusal(self, number: int, kinds: int, reason: str) -> None:
+        self.kinds[number] = kinds
+        self.refusals[number] = reason
 
     # ---- what an earlier run left, how far this one is --------------------------------------------------------------
 

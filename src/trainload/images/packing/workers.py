@@ -15,11 +15,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from types import TracebackType
-from typing import NamedTuple, cast
+from typing import cast
 
 from trainload.errors import FormatError
 from trainload.images.packing.kinds import Kind, RefusedPictureError
 from trainload.images.packing.levels import LevelOptions, sample_from_source
+from trainload.images.packing.packed_picture import PackedPicture
 from trainload.images.packing.source_files import Files, FolderFiles, Locator
 from trainload.storage.file import is_of_one_file
 
@@ -31,36 +32,22 @@ CHUNKS_AHEAD = 4  # per worker: finished chunks that wait for an earlier one
 Task = list[Locator]
 
 
-class Result(NamedTuple):
-    """What became of one picture. data: None where it was refused, then `reason` says why. kinds: flags of Kind.
-
-    error: why its file could not be read, where that is the reason.
-    """
-
-    data: bytes | None
-    area: int
-    kinds: int
-    reason: str
-    error: OSError | FormatError | None = None
-
-
-def result_of(files: Files, locator: Locator, options: LevelOptions) -> Result:
+def pack_picture(files: Files, locator: Locator, options: LevelOptions) -> PackedPicture:
     """Read one picture and make its sample. Raises OSError or FormatError where that is not this picture's fault."""
     try:
         data = files.read(locator)
     except OSError as error:
         if not is_of_one_file(error):
             raise
-        return Result(None, 0, int(Kind.UNREADABLE), f"cannot be read: {error.strerror}", error)
+        return PackedPicture.refused(int(Kind.UNREADABLE), f"cannot be read: {error.strerror}", error)
     except FormatError as error:
         if not isinstance(files, FolderFiles):  # a tar that ends early
             raise
-        return Result(None, 0, int(Kind.UNREADABLE), f"{error.rule}: {error.found}, was {error.expected}", error)
+        return PackedPicture.refused(int(Kind.UNREADABLE), f"{error.rule}: {error.found}, was {error.expected}", error)
     try:
-        sample = sample_from_source(data, options)
+        return sample_from_source(data, options)
     except RefusedPictureError as refused:
-        return Result(None, 0, int(refused.kind), refused.reason)
-    return Result(sample.data, sample.width * sample.height, sample.kinds, "")
+        return PackedPicture.refused(int(refused.kind), refused.reason)
 
 
 class Workers:
@@ -76,22 +63,22 @@ class Workers:
             self._close()
             raise
 
-    def results(self, locators: Iterable[Locator]) -> Iterator[Result]:
-        """One result per locator, in order. Raises what a worker raised, ChildProcessError where one ended."""
+    def packed(self, locators: Iterable[Locator]) -> Iterator[PackedPicture]:
+        """One picture per locator, in order. Raises what a worker raised, ChildProcessError where one ended."""
         if not self._workers:
             for locator in locators:
-                yield result_of(self._job[0], locator, self._job[1])
+                yield pack_picture(self._job[0], locator, self._job[1])
             return
         try:
-            yield from self._parallel_results(iter(locators))
+            yield from self._packed_in_parallel(iter(locators))
         except GeneratorExit:  # the caller has enough; any other exception may have cut a reply in two
             for worker in self._workers:
                 worker.drain()
             raise
 
-    def _parallel_results(self, locators: Iterator[Locator]) -> Iterator[Result]:
+    def _packed_in_parallel(self, locators: Iterator[Locator]) -> Iterator[PackedPicture]:
         tasks = _tasks(locators)
-        done: dict[int, list[Result]] = {}
+        done: dict[int, list[PackedPicture]] = {}
         issued, taken = 0, 0
         while True:
             issued = self._hand_out(tasks, issued, taken + CHUNKS_AHEAD * len(self._workers))
@@ -110,7 +97,7 @@ class Workers:
                 issued += 1
         return issued
 
-    def _collect(self, done: dict[int, list[Result]], *, wait_for_one: bool) -> None:
+    def _collect(self, done: dict[int, list[PackedPicture]], *, wait_for_one: bool) -> None:
         """Take every reply that is there into `done`; wait until there is one, if asked to."""
         busy = {worker.connection: worker for worker in self._workers if worker.pending}
         for connection in wait(list(busy), timeout=None if wait_for_one else 0):
@@ -168,7 +155,7 @@ class _Worker:
         self.connection.send(task)
         self.pending.append(number)
 
-    def receive(self) -> tuple[int, list[Result]]:
+    def receive(self) -> tuple[int, list[PackedPicture]]:
         try:
             results = self.connection.recv()
         except (EOFError, ConnectionError) as error:
@@ -199,7 +186,7 @@ def serve(fd: int) -> None:
         while True:
             task: Task = connection.recv()
             try:
-                reply: object = [result_of(files, locator, options) for locator in task]
+                reply: object = [pack_picture(files, locator, options) for locator in task]
             except Exception as error:
                 reply = error
             connection.send(reply)

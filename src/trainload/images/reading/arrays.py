@@ -17,6 +17,7 @@ from trainload.images.checking.arrays import verify_array
 from trainload.images.format import rules
 from trainload.images.format.class_names import CLASS_NAMES
 from trainload.images.format.dts import DtsHeader
+from trainload.images.reading.describe import in_html, in_one_line, size_text
 from trainload.images.reading.sample import Sample
 from trainload.images.reading.volumes import read_header
 from trainload.storage.file import FileSource
@@ -129,4 +130,16 @@ class ArrayReader:
         return ArrayReader, (self.path,)
 
     def __repr__(self) -> str:
-        return f"ArrayReader({self.path!r}, {len(self):,} samples, {self.header.dataset_type})"
+        return in_one_line("ArrayReader", self.path, self._shown())
+
+    def _repr_html_(self) -> str:
+        return in_html("ArrayReader", self.path, self._shown(), self.class_names)
+
+    def _shown(self) -> dict[str, str]:
+        return {
+            "data set": self.header.dataset_type,
+            "samples": f"{len(self):,}",
+            "classes": f"{self.header.num_classes:,}",
+            "pixels": " x ".join(map(str, self.picture_shape)),
+            "size": size_text(self._source.size),
+        }

@@ -18,10 +18,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from trainload.errors import UsageError
 from trainload.formats.findings import Report
-from trainload.images.checking.blocks import Decoder
-from trainload.images.checking.sets import verify_volumes
+from trainload.images.checking.block_checker import Decoder
+from trainload.images.checking.picture_set import verify_volumes
 from trainload.images.format import rules
 from trainload.images.format.dts import BLOCK_SIZE, DtsHeader
+from trainload.images.reading.describe import in_html, in_one_line, size_text
 from trainload.images.reading.facts import facts_of
 from trainload.images.reading.sample import Sample
 from trainload.images.reading.volumes import Volume, open_volumes, read_tables
@@ -260,7 +261,20 @@ class DtsReader:
         return DtsReader, (self.paths,)
 
     def __repr__(self) -> str:
-        return f"DtsReader({self.path!r}, {len(self):,} samples, {self.num_blocks:,} blocks, LV{self.level})"
+        return in_one_line("DtsReader", self.path, self._shown())
+
+    def _repr_html_(self) -> str:
+        return in_html("DtsReader", self.path, self._shown(), self.class_names)
+
+    def _shown(self) -> dict[str, str]:
+        return {
+            "volumes": f"{len(self.paths):,}" if len(self.paths) > 1 else "",
+            "samples": f"{len(self):,}",
+            "classes": f"{self.header.num_classes:,}",
+            "blocks": f"{self.num_blocks:,}",
+            "level": f"LV{self.level}",
+            "size": size_text(sum(header.total_bytes for header in self.headers)),
+        }
 
 
 def _of_all_volumes(tables: Sequence[NDArray[np.uint32] | None]) -> NDArray[np.uint32] | None:

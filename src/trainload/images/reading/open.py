@@ -9,8 +9,8 @@ from trainload.errors import UsageError
 from trainload.images.classes.given import GivenClasses
 from trainload.images.format.dts import IMAGENET
 from trainload.images.reading.arrays import ArrayReader
+from trainload.images.reading.class_folders import FolderReader
 from trainload.images.reading.dts import DtsReader
-from trainload.images.reading.folder import FolderReader
 from trainload.storage.containers import HYPERFRAME, AnyPath, find_files, holds_recordings, read_kind
 
 ImageReader = DtsReader | ArrayReader | FolderReader

@@ -15,3 +15,7 @@ class Sample(NamedTuple):
     data: memoryview
     label: int
     id: int
+
+    def __repr__(self) -> str:
+        size = f"{self.data.nbytes:,} bytes" if self.data.ndim == 1 else " x ".join(map(str, self.data.shape or ()))
+        return f"Sample({size}, label={self.label}, id={self.id})"

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from trainload.errors import FormatError
 from trainload.formats.findings import Finding, Report
-from trainload.images.checking.blocks import BlockChecker, BlockResult, Decoder
+from trainload.images.checking.block_checker import BlockChecker, BlockResult, Decoder
 from trainload.images.checking.region import Region, check_region
 from trainload.images.format import rules
 from trainload.images.format.dts import BLOCK_SIZE, IMAGE_HEADER_BYTES, DtsHeader
@@ -25,7 +25,7 @@ from trainload.images.reading.extension import Extension
 from trainload.images.reading.volumes import check_same_set, check_volume_set
 from trainload.storage.file import FileSource
 
-Progress = Callable[[int, int], None]  # blocks done, blocks in all
+VerifyProgress = Callable[[int, int], None]  # blocks done, blocks in all
 
 _BLOCKS_PER_TASK = 4
 _MIN_BLOCKS_PER_JOB = 8  # below this a process costs more than it saves
@@ -37,7 +37,7 @@ def verify_volumes(
     decode: Decoder | None = None,
     decode_all: bool = False,
     jobs: int = 1,
-    progress: Progress | None = None,
+    progress: VerifyProgress | None = None,
 ) -> Report:
     """Check the files of a picture set and how they fit together; damage is in the Report, not raised.
 

@@ -17,6 +17,7 @@ from trainload.formats.picture_kinds import PICTURE_ENDINGS
 from trainload.images.classes.given import GivenClasses, class_list_of
 from trainload.images.classes.left_out import lines_of
 from trainload.images.classes.walk import ClassFolders
+from trainload.images.reading.describe import in_html, in_one_line, size_text
 from trainload.images.reading.sample import Sample
 from trainload.storage.file import FileSource
 
@@ -112,8 +113,18 @@ class FolderReader:
         self.close()
 
     def __repr__(self) -> str:
-        left_out = f", {len(self.left_out):,} left out" if self.left_out else ""
-        return f"FolderReader({self.path!r}, {len(self):,} samples, {len(self.class_names):,} classes{left_out})"
+        return in_one_line("FolderReader", self.path, self._shown())
+
+    def _repr_html_(self) -> str:
+        return in_html("FolderReader", self.path, self._shown(), self.class_names)
+
+    def _shown(self) -> dict[str, str]:
+        return {
+            "samples": f"{len(self):,}",
+            "classes": f"{len(self.class_names):,}",
+            "left out": f"{len(self.left_out):,}" if self.left_out else "",
+            "size": size_text(int(self.sizes.sum())) if "sizes" in self.__dict__ else "",  # else every file is asked
+        }
 
 
 def _size_of(path: str) -> int:
