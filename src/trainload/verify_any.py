@@ -11,9 +11,10 @@ from pathlib import Path
 
 from trainload.errors import FormatError, UsageError
 from trainload.formats.findings import Finding, Report
+from trainload.formats.progress import Progress
 from trainload.images.checking.arrays import verify_array
 from trainload.images.checking.block_checker import Decoder
-from trainload.images.checking.picture_set import VerifyProgress, verify_volumes
+from trainload.images.checking.picture_set import verify_volumes
 from trainload.images.format.dts import CIFAR10, CIFAR100, MNIST, DtsHeader
 from trainload.images.reading.extension import Extension
 from trainload.images.reading.volumes import read_header
@@ -27,7 +28,7 @@ def verify(
     decode: Decoder | None = None,
     decode_all: bool = False,
     jobs: int = 1,
-    progress: VerifyProgress | None = None,
+    progress: Progress | None = None,
 ) -> Report:
     """Check files, sets and recordings to the last bit that a checksum or rule covers; several ones at once too.
 
@@ -44,7 +45,7 @@ def verify(
 
 
 def _verify_one(
-    paths: list[str], decode: Decoder | None, decode_all: bool, jobs: int, progress: VerifyProgress | None
+    paths: list[str], decode: Decoder | None, decode_all: bool, jobs: int, progress: Progress | None
 ) -> Report:
     try:
         kinds = {read_kind(name) for name in paths}

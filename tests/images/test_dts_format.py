@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from trainload.errors import FormatError
 from trainload.formats.sections import sections_from_bytes, sections_to_bytes
+from trainload.images.classes.packed_names import Names
 from trainload.images.format import dts
 
 MB16 = 16 << 20
@@ -256,7 +257,7 @@ def test_the_extension_is_a_section_list_closed_by_the_crc_of_all_before_it() ->
     region = dts.header_region_to_bytes(PICTURES, [(b"ABCD", b"one"), (b"EFGH", b"")])
     size = dts.extension_size_from_bytes(region[256:272])
     assert region[256:260] == b"DTSX" and 272 + size == len(region)
-    sections = dts.extension_from_bytes(region[272:])
+    sections = dict(sections_from_bytes(region[272:], path="", offset=272))
     assert list(sections) == [b"ABCD", b"EFGH", b"HCRC"] and sections[b"ABCD"] == b"one"
     assert struct.unpack("<I", sections[b"HCRC"])[0] == zlib.crc32(region[:-20])
 
@@ -296,4 +297,4 @@ def test_any_section_list_comes_back_or_is_a_format_error(
 
 @given(names=st.lists(st.text(st.characters(blacklist_characters="\0", blacklist_categories=["Cs"]), max_size=20)))
 def test_names_come_back(names: list[str]) -> None:
-    assert dts.names_from_bytes(dts.names_to_bytes(names)) == names
+    assert list(Names(dts.names_to_bytes(names))) == names

@@ -9,7 +9,7 @@ import typer
 
 from trainload.cli.pack import pack_app
 from trainload.cli.terminal import Terminal
-from trainload.images.packing.arrays import pack_arrays
+from trainload.images.packing.arrays import ArrayKind, pack_arrays
 
 _Src = Annotated[str, typer.Argument(metavar="SRC", help="Folder or tar with the original files, gzipped or not.")]
 _Out = Annotated[str, typer.Argument(metavar="OUT_DIR", help="Folder for the two .dts files.")]
@@ -38,7 +38,7 @@ def cifar100(src: _Src, out_dir: _Out, overwrite: _Overwrite = False, as_json: _
     _pack("cifar100", src, out_dir, reference=False, overwrite=overwrite, as_json=as_json)
 
 
-def _pack(kind: str, src: str, out_dir: str, *, reference: bool, overwrite: bool, as_json: bool) -> None:
+def _pack(kind: ArrayKind, src: str, out_dir: str, *, reference: bool, overwrite: bool, as_json: bool) -> None:
     written = pack_arrays(kind, src, out_dir, reference=reference, overwrite=overwrite)
     if as_json:
         print(json.dumps({"written": written}, indent=1))

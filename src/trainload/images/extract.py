@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from trainload.formats.progress import Progress
 from trainload.images.classes.class_list import CLASSES_FILE, ClassList
 from trainload.images.classes.folder_rules import is_hidden, is_split
 from trainload.images.reading.arrays import ArrayReader
@@ -51,7 +52,7 @@ def extract(
     ds: DtsReader | ArrayReader,
     out: str | os.PathLike[str],
     *,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Extracted:
     """Write every sample of `ds` into the new folder `out`, one folder per class (also for classes without samples).
 

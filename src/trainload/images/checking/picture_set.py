@@ -8,7 +8,7 @@ in volumes, compression_ratio can change unseen there.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from trainload.errors import FormatError
 from trainload.formats.findings import Finding, Report
+from trainload.formats.progress import Progress
 from trainload.images.checking.block_checker import BlockChecker, BlockResult, Decoder
 from trainload.images.checking.region import Region, check_region
 from trainload.images.format import rules
@@ -24,8 +25,6 @@ from trainload.images.format.dts import BLOCK_SIZE, IMAGE_HEADER_BYTES, DtsHeade
 from trainload.images.reading.extension import Extension
 from trainload.images.reading.volumes import check_same_set, check_volume_set
 from trainload.storage.file import FileSource
-
-VerifyProgress = Callable[[int, int], None]  # blocks done, blocks in all
 
 _BLOCKS_PER_TASK = 4
 _MIN_BLOCKS_PER_JOB = 8  # below this a process costs more than it saves
@@ -37,12 +36,12 @@ def verify_volumes(
     decode: Decoder | None = None,
     decode_all: bool = False,
     jobs: int = 1,
-    progress: VerifyProgress | None = None,
+    progress: Progress | None = None,
 ) -> Report:
     """Check the files of a picture set and how they fit together; damage is in the Report, not raised.
 
     decode: names the damaged pictures of damaged blocks; with `decode_all` every picture is decoded. jobs: processes.
-    Memory: 16 MB and the extension per process. Raises OSError where the system cannot read.
+    progress: counts blocks. Memory: 16 MB and the extension per process. Raises OSError where the system cannot read.
     """
     report = Report(", ".join(paths))
     regions = [_read_region(path) for path in paths]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from trainload.formats import limits
 from trainload.formats.fields import Checker
 from trainload.formats.sections import HEAD_BYTES as SECTION_HEAD_BYTES
-from trainload.formats.sections import sections_from_bytes, sections_to_bytes
+from trainload.formats.sections import sections_to_bytes
 from trainload.images.format import rules
 
 MAGIC = b".DTS"
@@ -463,11 +463,6 @@ def names_to_bytes(names: list[str]) -> bytes:
     return "".join(name + "\0" for name in names).encode("utf-8", "surrogateescape")
 
 
-def names_from_bytes(data: bytes) -> list[str]:
-    """The names of `names_to_bytes`; what follows the last NUL is ignored."""
-    return data.decode("utf-8", "surrogateescape").split("\0")[:-1]
-
-
 def extension_size_from_bytes(head: bytes, *, path: str = "") -> int:
     """Bytes of the section list, from the 16 bytes at 256; 0 where the file carries no extension (a genuine file)."""
     magic, version, _, size = _EXTENSION.unpack(head)
@@ -476,8 +471,3 @@ def extension_size_from_bytes(head: bytes, *, path: str = "") -> int:
     most = IMAGE_HEADER_BYTES - EXTENSION_OFFSET - EXTENSION_HEAD_BYTES
     Checker(path, EXTENSION_OFFSET).limit(size, most, field="sections_size", offset=8)
     return int(size)
-
-
-def extension_from_bytes(body: bytes, *, path: str = "") -> dict[bytes, bytes]:
-    """The sections by tag; `body` is what follows the 16 bytes of the extension's head. Raises FormatError."""
-    return dict(sections_from_bytes(body, path=path, offset=EXTENSION_OFFSET + EXTENSION_HEAD_BYTES))

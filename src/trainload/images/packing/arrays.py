@@ -6,7 +6,7 @@ import dataclasses
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from isal import isal_zlib
@@ -19,6 +19,8 @@ from trainload.images.packing.array_sources import LabelledPixels, Originals, op
 from trainload.storage.atomic import AtomicFile
 from trainload.storage.folders import make_folders
 from trainload.storage.target import check_target
+
+ArrayKind = Literal["mnist", "cifar10", "cifar100"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ class _Kind:
     pickles: tuple[str, ...] = ()
 
 
-KINDS = {
+_KINDS: dict[ArrayKind, _Kind] = {
     "mnist": _Kind(MNIST, "train-images-idx3-ubyte.gz and its three companions", (), ()),
     "cifar10": _Kind(
         CIFAR10,
@@ -58,7 +60,7 @@ KINDS = {
 
 
 def pack_arrays(
-    kind: str,
+    kind: ArrayKind,
     src: str | os.PathLike[str],
     out_dir: str | os.PathLike[str],
     *,
@@ -73,21 +75,21 @@ def pack_arrays(
     Raises UsageError where they exist without it, for missing files and for the Python-pickle version; FormatError for
     damaged files.
     """
-    if kind not in KINDS:
-        raise UsageError(f"kind must be one of {', '.join(KINDS)}, not {kind!r}")
+    if kind not in _KINDS:
+        raise UsageError(f"kind must be one of {', '.join(_KINDS)}, not {kind!r}")
     out = Path(out_dir)
     paths = {training: out / f"{kind}_{'train' if training else 'test'}.dts" for training in (True, False)}
     for path in paths.values():
         check_target(path, overwrite=overwrite, inputs=[src])
     with open_originals(os.fspath(src)) as originals:
-        _refuse_pickles(originals, KINDS[kind])
-        _check_class_names(originals, KINDS[kind])
-        splits = {training: _read_split(originals, KINDS[kind], is_training=training) for training in (True, False)}
+        _refuse_pickles(originals, _KINDS[kind])
+        _check_class_names(originals, _KINDS[kind])
+        splits = {training: _read_split(originals, _KINDS[kind], is_training=training) for training in (True, False)}
     make_folders(out)
     written = []
     for is_training, split in splits.items():
         path = paths[is_training]
-        header = _write(path, KINDS[kind], split, is_training=is_training, reference=reference)
+        header = _write(path, _KINDS[kind], split, is_training=is_training, reference=reference)
         written.append(
             {
                 "path": str(path),
