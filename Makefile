@@ -1,8 +1,9 @@
-# make demo | make demo-sensors | make test | make lint | make check-core | make venv | make core (after a change in cpp/)
+# make demo | make demo-sensors | make test | make test-all | make lint | make check-core | make venv
+# make core (after a change in cpp/)
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: venv core check-core demo demo-sensors test lint format clean
+.PHONY: venv core check-core demo demo-sensors test test-all lint format clean
 
 venv: .venv/installed
 
@@ -34,7 +35,10 @@ demo-sensors: venv
 	$(BIN)/trainload demo --sensors --out demo-out
 
 test: .venv/installed-test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
+
+test-all: .venv/installed-test
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 lint: .venv/installed-lint
 	$(BIN)/ruff check .

@@ -8,11 +8,19 @@ from pathlib import Path
 
 import pytest
 
+from trainload.machine.cpus import usable_cpus
+
 DATA = Path(__file__).parent / "data"
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background; what tests start would inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(optionalhook=True)  # of pytest-xdist
+def pytest_xdist_auto_num_workers() -> int:
+    """For `-n auto`: the CPUs that a control group leaves us; eight processes at most, since each may import torch."""
+    return min(usable_cpus(), 8)
 
 
 @pytest.fixture(scope="session")

@@ -153,6 +153,7 @@ def test_threads_share_a_store() -> None:
     assert all(np.array_equal(images, expected[n % 16]) for n, images in enumerate(found))
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), damaged_epochs=st.integers(1, 4), changes=st.integers(1, 3))
 def test_nothing_learned_from_damaged_bytes_outlives_the_damage(seed: int, damaged_epochs: int, changes: int) -> None:

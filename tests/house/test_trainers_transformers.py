@@ -109,6 +109,7 @@ def test_names_that_do_not_fit_a_batch_are_refused(tmp_path):
         next(iter(loader))
 
 
+@pytest.mark.slow
 def test_the_example_trains_and_resumes(tmp_path, monkeypatch, capsys):
     folder = str(write_folder(tmp_path / "train", jpegs(64), sorted(n % 3 for n in range(64))))
     monkeypatch.chdir(tmp_path)

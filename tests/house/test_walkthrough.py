@@ -28,6 +28,7 @@ def steps() -> list[tuple[list[str], list[str]]]:
     return found
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_walkthrough_print_what_it_shows(shared: Path, tmp_path: Path) -> None:
     segments = sorted((shared / "data/sensors/comma2k19/Example_1").glob("*/40"))
     if not segments:

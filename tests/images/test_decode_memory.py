@@ -174,6 +174,7 @@ def test_turns_fit_into_their_room_and_the_largest_goes_alone() -> None:
             assert sum(seen) <= 10 or len(seen) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="no /proc to see memory in")
 def test_no_thread_keeps_the_memory_of_a_large_picture() -> None:
     """In a process of its own: what other tests leave behind, or free meanwhile, is not measured."""
@@ -209,6 +210,7 @@ print(peak() - before, planned)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc to see memory in")
 @pytest.mark.parametrize("source", ["folder", "dts"])
 @pytest.mark.parametrize("kinds", [["PNG", "PNG with alpha"], ["CMYK", "progressive CMYK"], ["progressive"]], ids=str)

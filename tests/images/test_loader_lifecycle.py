@@ -94,6 +94,7 @@ def test_closing_twice_is_fine_and_a_closed_loader_says_so(path):
         iter(loader)
 
 
+@pytest.mark.slow
 @needs_proc
 @pytest.mark.parametrize("mode", ["fully", "partial"])
 def test_a_thousand_abandoned_iterators_leave_nothing(path, mode):

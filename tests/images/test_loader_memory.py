@@ -268,6 +268,7 @@ def resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
+@pytest.mark.slow
 @needs_proc
 @pytest.mark.parametrize("mode", ["fully", "partial"])
 def test_memory_stays_within_the_plan(path, mode):

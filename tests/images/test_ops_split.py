@@ -67,7 +67,7 @@ def test_the_output_size_is_that_of_the_last_crop(ops: list[object], size: tuple
         ["flip"],
         [None],
     ],
-    ids=repr,
+    ids=range(10),
 )
 def test_lists_that_cannot_run_are_refused(ops: list[object]) -> None:
     with pytest.raises(tl.UsageError):

@@ -73,6 +73,7 @@ def test_any_number_of_jobs_gives_the_same_bytes(level: int, source: Path, tmp_p
     assert len(made[0]) > dts.IMAGE_HEADER_BYTES + 3 * (1 << 20)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("level", "volumes"), [(0, 1), (3, 1), (3, 3)])
 def test_a_pack_that_is_killed_at_any_moment_goes_on_to_the_same_bytes(
     level: int, volumes: int, source: Path, tmp_path: Path
@@ -99,6 +100,7 @@ def test_a_pack_that_is_killed_at_any_moment_goes_on_to_the_same_bytes(
     assert all(found[name] == expected[name] for name in expected if name.endswith(".dts"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", [0, 3])
 def test_ctrl_c_ends_a_parallel_pack_at_once_wherever_it_is(level: int, source: Path, tmp_path: Path) -> None:
     out = tmp_path / "set.dts"

@@ -137,6 +137,7 @@ def test_unassigned_codecs_and_encrypted_frames_are_refused(good: Written, tmp_p
             HyperframeReader(tmp_path / "bad.hfr").read_at_index("lidar/top", 0)
 
 
+@pytest.mark.slow
 def test_mutated_files_give_values_or_format_errors_in_bounded_memory(tmp_path: Path) -> None:
     """TRAINLOAD_MUTATIONS=100000 runs the full number (about 4 minutes)."""
     script = Path(__file__).parents[1] / "helpers/mutate_drive.py"

@@ -112,6 +112,7 @@ def peak(source: Source) -> tuple[int, int]:
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_ten_times_the_messages_need_no_more_memory(tmp_path, case):
     CASES[case](tmp_path / "warm", 50).survey()  # what the first use of a format imports is no memory of the log

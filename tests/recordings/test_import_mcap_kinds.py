@@ -145,6 +145,7 @@ def test_a_kept_record_that_is_broken_is_a_format_error(record):
         record_from_bytes(record)
 
 
+@pytest.mark.slow
 def test_the_conformance_suite_comes_in_whole_and_goes_out_again(tmp_path, shared):
     archive = shared / "data/mcap-conformance.tar.xz"
     if not archive.is_file():

@@ -120,6 +120,7 @@ print(int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[
 """  # not ru_maxrss: a child inherits that of the process that started it
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from Linux's /proc")
 def test_memory_does_not_grow_with_the_log(tmp_path):
     mcap_writer = pytest.importorskip("mcap.writer")

@@ -84,6 +84,7 @@ def kill_a_recording(path: Path, delay_s: float, *, early: bool, short_runs: boo
     return acknowledged
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_killed_at_200_moments_every_acknowledged_window_comes_back(tmp_path: Path) -> None:
     rng = random.Random(4)

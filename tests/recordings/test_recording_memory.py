@@ -74,6 +74,7 @@ def check_by_sorting_all_at_once(path: Path, window_ns: int) -> int:
     return len(table)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=80)
 @given(
     windows=st.lists(st.lists(frames, min_size=1, max_size=7), max_size=12),
@@ -218,6 +219,7 @@ print(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from Linux's /proc")
 def test_memory_of_writing_and_recovering_does_not_grow_with_the_recording(tmp_path: Path) -> None:
     peaks = []
