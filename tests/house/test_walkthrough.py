@@ -7,9 +7,12 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from sensor_folders import comma
 
 pytest.importorskip("torch", reason="torch is not installed")
 
@@ -29,11 +32,16 @@ def steps() -> list[tuple[list[str], list[str]]]:
 
 
 @pytest.mark.slow
-def test_the_commands_of_the_walkthrough_print_what_it_shows(shared: Path, tmp_path: Path) -> None:
-    segments = sorted((shared / "data/sensors/comma2k19/Example_1").glob("*/40"))
-    if not segments:
-        pytest.skip("the comma2k19 segment is not in the shared folder")
-    (tmp_path / "segment").symlink_to(segments[0])
+@pytest.mark.parametrize("real", [False, True], ids=["made", "real"])
+def test_the_commands_of_the_walkthrough_print_what_it_shows(
+    real: bool, at_hand: Callable[[str], Path], tmp_path: Path
+) -> None:
+    """Of a made recording the commands end alike; what they print is another drive's."""
+    if real:
+        [segment] = at_hand("shared/data/sensors/comma2k19/Example_1").glob("*/40")
+        (tmp_path / "segment").symlink_to(segment)
+    else:
+        comma(tmp_path / "segment")
     codes = []
     for (program, *arguments), shown in steps():
         arguments = [str(ROOT / word) if word.startswith("examples/") else word for word in arguments]
@@ -48,7 +56,7 @@ def test_the_commands_of_the_walkthrough_print_what_it_shows(shared: Path, tmp_p
         )
         codes.append(done.returncode)
         printed = (done.stdout + done.stderr).splitlines()
-        missing = [line for line in shown if line != "[...]" and line not in printed]
+        missing = [line for line in shown if real and line != "[...]" and line not in printed]
         assert [line for line in missing if not line.startswith(NOT_ONE_FOR_ALL)] == []
         if program == "python":
             error, mean = map(float, re.findall(r"(\d\.\d+)", printed[-1]))

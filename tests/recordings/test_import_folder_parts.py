@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import trainload as tl
-from test_import_folders import JPEG, PNG, imported, write
+from test_import_folders import JPEG, MADE_AND_REAL, PNG, imported, write
+from test_import_folders import comma_segment as whole_comma_segment
 from trainload.errors import UsageError
 from trainload.recordings.aligning.recording import RecordingTimes
 from trainload.recordings.importers.attached import PIECE_BYTES
@@ -184,8 +185,9 @@ def test_comma_arrays_that_are_cut_off_or_odd_give_what_they_have(tmp_path):
     assert report.damage.frames == 2 + 1 + 4
 
 
-def test_every_comma_array_of_the_real_segment_is_equal(tmp_path, shared):
-    [segment] = (shared / "data/sensors/comma2k19/Example_1").glob("*/40")
+@MADE_AND_REAL
+def test_every_comma_array_of_a_whole_segment_is_equal(tmp_path, at_hand, real):
+    segment = whole_comma_segment(at_hand, tmp_path, real)
     report, drive = imported(tmp_path, "comma2k19", segment)
     with drive:
         recorded = RecordingTimes(drive)
@@ -199,7 +201,8 @@ def test_every_comma_array_of_the_real_segment_is_equal(tmp_path, shared):
                     expected = np.load(file)[order]
                     assert found.tobytes() == expected.tobytes(), file
     assert not report.damage
-    assert "2 of the 5 parts of a segment are not there: video.hevc, raw_log.bz2" in report.notes
+    missing = "2 of the 5 parts of a segment are not there: video.hevc, raw_log.bz2"
+    assert (missing if real else missing.replace("2 of", "3 of") + ", preview.png") in report.notes
 
 
 def euroc_sequence(root: Path) -> Path:

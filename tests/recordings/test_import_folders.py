@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import sensor_folders
 import trainload as tl
 from trainload.errors import UsageError
 from trainload.recordings.importers.columns import seconds_to_ns
@@ -64,24 +65,31 @@ def test_kitti_raw_with_timestamps_sweeps_and_oxts(tmp_path):
         assert match.complete.all()
 
 
-def test_kitti_without_timestamps_counts_frames_and_says_so(tmp_path, shared):
-    report, drive = imported(tmp_path, "kitti", shared / "data/sensors/kitti")
+MADE_AND_REAL = pytest.mark.parametrize("real", [False, True], ids=["made", "real"])
+
+
+@MADE_AND_REAL
+def test_kitti_without_timestamps_counts_frames_and_says_so(tmp_path, at_hand, real):
+    root = at_hand("shared/data/sensors/kitti") if real else sensor_folders.kitti(tmp_path / "drive")
+    report, drive = imported(tmp_path, "kitti", root)
     with drive:
         assert drive.timestamps("velodyne").tolist() == [k * 100_000_000 for k in range(10)]
         assert drive.streams["velodyne"].clock == "host"
         assert any("no clock measured them" in note for note in report.notes)
-        raw = (shared / "data/sensors/kitti/velodyne_points/data/0000000003.bin").read_bytes()
+        raw = (root / "velodyne_points/data/0000000003.bin").read_bytes()
         assert bytes(drive.read_at_index("velodyne", 3).data) == raw
 
 
-def test_nuscenes_takes_times_from_names(tmp_path, shared):
-    report, drive = imported(tmp_path, "nuscenes", shared / "data/sensors/nuscenes")
+@MADE_AND_REAL
+def test_nuscenes_takes_times_from_names(tmp_path, at_hand, real):
+    root = at_hand("shared/data/sensors/nuscenes") if real else sensor_folders.nuscenes(tmp_path / "drive")
+    report, drive = imported(tmp_path, "nuscenes", root)
     with drive:
         pairs = tl.align(drive, to="lidar/top")
         residuals = sorted(float(values[0]) / 1e6 for values in pairs.residuals.values())
         assert residuals[0] == pytest.approx(-43.107)
         assert residuals[-1] == pytest.approx(-0.528)
-        assert drive.read_at_index("lidar/top", 0).array().shape == (34688, 5)
+        assert drive.read_at_index("lidar/top", 0).array().shape == (34688 if real else 30, 5)
         assert len(drive.streams) == 7
     assert not report.damage
 
@@ -100,8 +108,10 @@ def test_nuscenes_takes_calibration_from_its_tables_and_asks_which_drive(tmp_pat
         assert drive.streams["camera/front"].calibration["translation"] == [1, 2, 3]
 
 
-def test_euroc_comes_in_with_ns_times_and_calibration(tmp_path, shared):
-    report, drive = imported(tmp_path, "euroc", shared / "data/sensors/euroc")
+@MADE_AND_REAL
+def test_euroc_comes_in_with_ns_times_and_calibration(tmp_path, at_hand, real):
+    root = at_hand("shared/data/sensors/euroc") if real else sensor_folders.euroc(tmp_path / "sequence")
+    report, drive = imported(tmp_path, "euroc", root)
     with drive:
         assert not report.damage
         assert drive.timestamps("cam0")[0] == 1403715273262142976
@@ -109,7 +119,7 @@ def test_euroc_comes_in_with_ns_times_and_calibration(tmp_path, shared):
         assert len(drive.streams["cam0"].calibration["T_BS"]["data"]) == 16
         pairs = tl.align(drive, to="cam0", using={"cam1": tl.Nearest(), "imu0": tl.Interpolate()})
         assert [stream.max_ns for stream in pairs.report().streams] == [0, 0]
-        line = (shared / "data/sensors/euroc/mav0/imu0/data.csv").read_text().splitlines()[1].split(",")
+        line = (root / "mav0/imu0/data.csv").read_text().splitlines()[1].split(",")
         assert pairs.values("imu0")["a_RS_S_z"][0] == float(line[6])
     assert report.window.window_ns in range(50_000_000, 100_000_001)
 
@@ -189,8 +199,15 @@ def test_tum_keeps_every_digit_of_its_seconds(tmp_path):
         assert pairs.values("accelerometer")["az"][0] == 9.8
 
 
-def test_comma2k19_comes_in_with_a_clock_per_array(tmp_path, shared):
-    [segment] = (shared / "data/sensors/comma2k19/Example_1").glob("*/40")
+def comma_segment(at_hand, tmp_path, real):
+    if real:
+        return next(at_hand("shared/data/sensors/comma2k19/Example_1").glob("*/40"))
+    return sensor_folders.comma(tmp_path / "segment")
+
+
+@MADE_AND_REAL
+def test_comma2k19_comes_in_with_a_clock_per_array(tmp_path, at_hand, real):
+    segment = comma_segment(at_hand, tmp_path, real)
     report, drive = imported(tmp_path, "comma2k19", segment)
     with drive:
         assert not report.damage

@@ -211,23 +211,31 @@ def test_any_damage_gives_messages_or_a_format_error(tmp_path):
             pass
 
 
-def test_splits_of_one_log_are_one_recording(tmp_path, shared):
-    folder = shared / "data/sensors/ros/rosbag2/rosbag2_py/test/resources/mcap/wbag"
-    report = import_source(McapSource(folder), tmp_path / "drive.hfr", window="1us")
-    assert sum(facts["frames"] for facts in report.streams.values()) == 6074
-    assert len(report.streams) == 8
+@pytest.mark.parametrize(
+    ("name", "frames", "streams", "window"),
+    [
+        ("logs/splits", 8 * 40 + 4, 9, "100ms"),  # with two metadata records and two attachments
+        ("shared/data/sensors/ros/rosbag2/rosbag2_py/test/resources/mcap/wbag", 6074, 8, "1us"),
+    ],
+)
+def test_splits_of_one_log_are_one_recording(tmp_path, at_hand, name, frames, streams, window):
+    report = import_source(McapSource(at_hand(name)), tmp_path / "drive.hfr", window=window)
+    assert sum(facts["frames"] for facts in report.streams.values()) == frames
+    assert len(report.streams) == streams
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        "nav2_turtlebot.mcap",
-        "rosbag2/rosbag2_cpp/test/rosbag2_cpp/bags/topics_and_services.mcap",
-        "rosbag2/rosbag2_tests/resources/mcap/wrong_rmw_test/wrong_rmw_test_0.mcap",
+        "logs/zstd.mcap",
+        "logs/plain.mcap",
+        "shared/data/sensors/ros/nav2_turtlebot.mcap",
+        "shared/data/sensors/ros/rosbag2/rosbag2_cpp/test/rosbag2_cpp/bags/topics_and_services.mcap",
+        "shared/data/sensors/ros/rosbag2/rosbag2_tests/resources/mcap/wrong_rmw_test/wrong_rmw_test_0.mcap",
     ],
 )
-def test_real_logs_come_out_equal(tmp_path, shared, name):
-    path = shared / "data/sensors/ros" / name
+def test_real_logs_come_out_equal(tmp_path, at_hand, name):
+    path = at_hand(name)
     report = import_source(McapSource(path), tmp_path / "drive.hfr")
     assert not report.damage
     with tl.open(tmp_path / "drive.hfr") as drive:

@@ -146,11 +146,8 @@ def test_a_kept_record_that_is_broken_is_a_format_error(record):
 
 
 @pytest.mark.slow
-def test_the_conformance_suite_comes_in_whole_and_goes_out_again(tmp_path, shared):
-    archive = shared / "data/mcap-conformance.tar.xz"
-    if not archive.is_file():
-        pytest.skip("the MCAP conformance suite is not at hand (../shared/data)")
-    with tarfile.open(archive) as tar:
+def test_the_conformance_suite_comes_in_whole_and_goes_out_again(tmp_path, at_hand):
+    with tarfile.open(at_hand("shared/data/mcap-conformance.tar.xz")) as tar:
         tar.extractall(tmp_path, filter="data")
     files = sorted(tmp_path.glob("*/*/*.mcap"))
     wrong = [path.name for path in files if not conforms(path, tmp_path)]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 import random
 import shutil
 import sqlite3
@@ -73,9 +75,17 @@ def test_a_ros1_bag_comes_in_whole(tmp_path, compression):
         assert export_mcap(drive, tmp_path / "drive.mcap").restored == 12 * len(TYPES)
 
 
-@pytest.mark.parametrize("name", ["example.bag", "example-lz4.bag", "example-bz2.bag"])
-def test_real_ros1_bags_come_in_whole(shared, name):
-    path = shared / "data/sensors/ros/fgrosbag/fixtures" / name
+FGROSBAG = "shared/data/sensors/ros/fgrosbag/fixtures"
+ROSBAG2 = "shared/data/sensors/ros/rosbag2/rosbag2_py/test/resources/sqlite3"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [f"logs/{name}.bag" for name in ("plain", "lz4", "bz2")]
+    + [f"{FGROSBAG}/{name}.bag" for name in ("example", "example-lz4", "example-bz2")],
+)
+def test_real_ros1_bags_come_in_whole(at_hand, name):
+    path = at_hand(name)
     source = Rosbag1Source(path)
     found = messages_of(source)
     assert sorted(found) == sorted(by_oracle(rosbag1.Reader(path)))
@@ -83,12 +93,27 @@ def test_real_ros1_bags_come_in_whole(shared, name):
     assert not source.damage
 
 
-def test_a_ros1_bag_without_messages_is_an_empty_recording_and_others_are_refused(shared, tmp_path):
-    folder = shared / "data/sensors/ros/fgrosbag/fixtures"
+@pytest.mark.parametrize("place", ["logs", FGROSBAG])
+def test_a_ros1_bag_without_messages_is_an_empty_recording_and_others_are_refused(at_hand, tmp_path, place):
+    folder = at_hand(place)
     assert import_source(Rosbag1Source(folder / "no-messages.bag"), tmp_path / "a.hfr").summary.frames == 0
-    for name in ("empty-file.bag", "asci-file.txt"):
+    for name in ("empty-file.bag", "text.bag" if place == "logs" else "asci-file.txt"):
         with pytest.raises(FormatError):
             list(Rosbag1Source(folder / name).items())
+
+
+@pytest.mark.parametrize(
+    ("kind", "source"),
+    [
+        *((name, Rosbag1Source) for name in ("plain.bag", "lz4.bag", "bz2.bag")),
+        *((name, Rosbag2Source) for name in ("ros2", "ros2-without-definitions")),
+    ],
+)
+def test_the_stored_bags_hold_what_is_written_beside_them(at_hand, kind, source):
+    told = json.loads(at_hand("logs/contents.json").read_text())["ros1" if kind.endswith(".bag") else "ros2"]
+    found = messages_of(source(at_hand(f"logs/{kind}")))
+    facts = [[topic, time, len(data), hashlib.sha256(data).hexdigest()] for topic, time, data in found]
+    assert sorted(facts) == sorted(told)
 
 
 @pytest.mark.parametrize("compression", ["", "BZ2", "LZ4"])
@@ -134,9 +159,13 @@ def test_a_ros2_bag_comes_in_whole(tmp_path, storage):
         assert drive.read_at_index("cam/raw", 0).array().shape == (2, 3, 3)
 
 
-@pytest.mark.parametrize("name", ["wbag", "talker", "reindex_test_bags/multiple_files", "convert_a"])
-def test_real_ros2_bags_come_in_whole(shared, name):
-    folder = shared / "data/sensors/ros/rosbag2/rosbag2_py/test/resources/sqlite3" / name
+@pytest.mark.parametrize(
+    "name",
+    ["logs/ros2", "logs/ros2-without-definitions"]
+    + [f"{ROSBAG2}/{name}" for name in ("wbag", "talker", "reindex_test_bags/multiple_files", "convert_a")],
+)
+def test_real_ros2_bags_come_in_whole(at_hand, name):
+    folder = at_hand(name)
     source = Rosbag2Source(folder)
     found = messages_of(source)
     assert not source.damage
@@ -179,18 +208,19 @@ def test_a_bag_whose_files_have_other_names_is_whole(tmp_path):
     assert not open_rosbag2(tmp_path).damage
 
 
-def test_old_bags_get_standard_definitions_and_say_so(shared):
-    source = Rosbag2Source(shared / "data/sensors/ros/rosbag2/rosbag2_py/test/resources/sqlite3/wbag")
+@pytest.mark.parametrize("name", ["logs/ros2-without-definitions", f"{ROSBAG2}/wbag"])
+def test_old_bags_get_standard_definitions_and_say_so(at_hand, name):
+    source = Rosbag2Source(at_hand(name))
     list(source.items())
     channel = next(channel for channel in source.channels if channel.type_name == "std_msgs/msg/String")
     assert b"string data" in channel.schema
     assert channel.metadata["definition"] == "by rosbags, not in the bag"
 
 
-def test_a_damaged_page_of_a_ros2_bag_costs_its_messages_alone(tmp_path, shared):
-    original = shared / "data/sensors/ros/rosbag2/rosbag2_py/test/resources/sqlite3/wbag/wbag_0.db3"
+@pytest.mark.parametrize("name", ["logs/ros2/ros2.db3", f"{ROSBAG2}/wbag/wbag_0.db3"])
+def test_a_damaged_page_of_a_ros2_bag_costs_its_messages_alone(tmp_path, at_hand, name):
     path = tmp_path / "bag.db3"
-    shutil.copyfile(original, path)
+    shutil.copyfile(at_hand(name), path)
     path.chmod(0o644)
     every = messages_of(Rosbag2Source(path))
     data = bytearray(path.read_bytes())
@@ -203,9 +233,9 @@ def test_a_damaged_page_of_a_ros2_bag_costs_its_messages_alone(tmp_path, shared)
     assert source.damage.frames > 0
 
 
-def test_a_ros2_bag_whose_schema_is_damaged_is_counted_as_lost(tmp_path, shared):
-    original = shared / "data/sensors/ros/rosbag2/rosbag2_py/test/resources/sqlite3/talker/talker.db3"
-    data = original.read_bytes()
+@pytest.mark.parametrize("name", ["logs/ros2/ros2.db3", f"{ROSBAG2}/talker/talker.db3"])
+def test_a_ros2_bag_whose_schema_is_damaged_is_counted_as_lost(tmp_path, at_hand, name):
+    data = at_hand(name).read_bytes()
     path = tmp_path / "bag.db3"
     path.write_bytes(data.replace(b"CREATE TABLE messages", b"CREATE\xff\xff\xffBLE messages"))
     report = import_source(Rosbag2Source(path), tmp_path / "drive.hfr")
