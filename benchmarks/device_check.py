@@ -179,7 +179,8 @@ def _overlap(path: Path, seconds: float) -> dict[str, float]:
         torch.nn.ReLU(),
         torch.nn.Conv2d(128, 128, 3),
         torch.nn.AdaptiveAvgPool2d(1),
-    ).to("cuda", memory_format=torch.channels_last)
+    )
+    model.to("cuda", memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def step(images: torch.Tensor) -> None:
         model(images).mean().backward()

@@ -68,7 +68,9 @@ class Trainload(Side):
         self.windows = {int(start): k for k, start in enumerate(self.drive.windows.starts)}
 
     def lidar_frame(self, time_ns: int) -> int:
-        return len(self.drive.read("lidar", time_ns).data)
+        frame = self.drive.read("lidar", time_ns)
+        assert frame is not None
+        return len(frame.data)
 
     def window(self, start_ns: int, end_ns: int) -> int:
         window = self.drive.window(self.windows[start_ns])

@@ -92,9 +92,9 @@ def _open(kind: type[Side], folder: Path, codec: str) -> Callable[[Work], dict[s
 
 
 def _round(side: Side, times: list[int], spans: list[tuple[int, int]]) -> dict[str, float]:
-    found = {"frame": statistics.median(_timed(lambda t=t: side.lidar_frame(t)) for t in times)}
+    found = {"frame": statistics.median(_timed(lambda t=t: side.lidar_frame(t)) for t in times)}  # type: ignore[misc]
     if side.has_windows:
-        found["window"] = statistics.median(_timed(lambda s=s: side.window(*s)) for s in spans)
+        found["window"] = statistics.median(_timed(lambda s=s: side.window(*s)) for s in spans)  # type: ignore[misc]
     cpu = time.process_time()
     found["everything"] = _timed(side.everything)
     found["everything_cpu"] = time.process_time() - cpu

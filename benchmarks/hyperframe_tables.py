@@ -75,7 +75,7 @@ def codec_table(folder: Path, sweeps: Path, imu: Path | None, seconds: int, roun
         write_s = time.perf_counter() - begin
         reader = HyperframeReader(path)
         payload = sum(len(frame.data) for frame in reader.frames())
-        reads = [_timed(lambda r=reader: sum(len(f.data) for f in r.frames())) for _ in range(rounds)]
+        reads = [_timed(lambda r=reader: sum(len(f.data) for f in r.frames())) for _ in range(rounds)]  # type: ignore[misc]
         rows.append(
             {
                 "codec": codec,
@@ -137,11 +137,11 @@ def cold(folder: Path, rounds: int) -> dict[str, Any]:
             random.Random(turn).shuffle(places)
             order = random.Random(turn).sample(range(len(reader)), len(reader))
             by_frame.append(
-                _cold_rate(path, lambda r=reader, p=places: sum(len(r.read_at_index(*at).data) for at in p))
+                _cold_rate(path, lambda r=reader, p=places: sum(len(r.read_at_index(*at).data) for at in p))  # type: ignore[misc]
             )
-            by_window.append(_cold_rate(path, lambda r=reader: sum(len(frame.data) for frame in r.frames())))
+            by_window.append(_cold_rate(path, lambda r=reader: sum(len(frame.data) for frame in r.frames())))  # type: ignore[misc]
             by_random_window.append(
-                _cold_rate(path, lambda r=reader, o=order: sum(len(f.data) for k in o for f in r.window(k).frames()))
+                _cold_rate(path, lambda r=reader, o=order: sum(len(f.data) for k in o for f in r.window(k).frames()))  # type: ignore[misc]
             )
     return {
         "frames_random_mb_s": statistics.median(by_frame),
@@ -166,7 +166,7 @@ def imports(rounds: int) -> dict[str, float]:
     found: dict[str, list[float]] = {"pass": [], "import numpy": [], "import trainload": []}
     for _ in range(2 * rounds):
         for code, values in found.items():
-            values.append(_timed(lambda c=code: subprocess.run([sys.executable, "-c", c], check=True)))
+            values.append(_timed(lambda c=code: subprocess.run([sys.executable, "-c", c], check=True)))  # type: ignore[misc]
     start, numpy, ours = (statistics.median(values) for values in found.values())
     return {
         "python_s": start,

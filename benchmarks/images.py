@@ -132,7 +132,7 @@ def _small(data: Path, work: Path) -> Path:
     plain = work / "small-once"
     if not plain.is_dir():
         tl.pack_images(data, work / "small.dts", level=3, reference=True, overwrite=True)
-        with tl.open(work / "small.dts") as small:
+        with tl.open_images(work / "small.dts") as small:
             for sample in small:
                 folder = plain / f"{sample.label:04d}"
                 folder.mkdir(parents=True, exist_ok=True)

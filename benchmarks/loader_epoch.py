@@ -58,7 +58,8 @@ def _epochs(path: Path, rounds: int) -> dict[str, Any]:
     loaders = {mode: tl.ImageLoader(ds, batch_size=BATCH_SIZE, ops=OPS, mode=mode) for mode in ("fully", "partial")}
     contenders: dict[str, Callable[[], int]] = {"core": _bare_core(ds, loaders["fully"])}
     contenders |= {
-        mode: lambda loader=loader: sum(len(labels) for _, labels in loader) for mode, loader in loaders.items()
+        mode: lambda loader=loader: sum(len(labels) for _, labels in loader)  # type: ignore[misc]
+        for mode, loader in loaders.items()
     }
     found: dict[str, list[tuple[float, float]]] = {name: [_timed(run)][:0] for name, run in contenders.items()}
     for _, (name, run) in itertools.product(range(rounds), contenders.items()):
@@ -136,7 +137,7 @@ def _start(loader: Any) -> dict[str, float]:
 
 
 def _verify(path: Path) -> dict[str, float]:
-    ds = tl.open(path)
+    ds = tl.DtsReader(path)
     blocks = [ds.block(k) for k in range(ds.num_blocks)]
     start = time.perf_counter()
     for block in blocks:

@@ -88,7 +88,7 @@ def resize_and_save(files: list[Path], folder: str) -> None:
     from PIL import Image
 
     for n, file in enumerate(files):
-        image = Image.open(file)
+        image: Image.Image = Image.open(file)
         width, height = image.size
         short = min(width, height)
         if short > BOUNDARY:

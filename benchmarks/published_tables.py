@@ -158,7 +158,7 @@ def _time_cell(path: Path, mode: str, split: str, measure: str) -> dict[str, flo
     ops: list[Any] = [tl.RandomResizedCrop(224), tl.RandomHorizontalFlip()]
     if split == "val":
         ops = [tl.Resize(256), tl.CenterCrop(224)]
-    loader_type, opener = tl.ImageLoader, tl.open
+    loader_type, opener = tl.ImageLoader, tl.open_images
     start = time.perf_counter()
     if path.suffix in ("", ".bin") and path.is_file():
         count = _raw_array_epoch(path)
@@ -174,7 +174,8 @@ def _time_cell(path: Path, mode: str, split: str, measure: str) -> dict[str, flo
         shuffle="auto" if split == "train" else "none",
     )
     if measure == "load" and not arrays:
-        loader._decoder = ByteReader(data.sizes)
+        assert isinstance(data, tl.DtsReader | tl.FolderReader)
+        loader._decoder = ByteReader(data.sizes)  # type: ignore[assignment]
         loader._pool = BatchPool((BATCH_SIZE, 2), np.uint8, 5)
     found: dict[str, float] = {"pictures": sum(len(batch[0]) for batch in loader)}
     found["seconds"] = time.perf_counter() - start

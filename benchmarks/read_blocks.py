@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -63,7 +64,7 @@ def make_file(folder: Path) -> Path:
     return folder / "set.dts"
 
 
-def measure(ds: DtsReader, rounds: int) -> dict[str, object]:
+def measure(ds: DtsReader, rounds: int) -> dict[str, Any]:
     """Every contender once per round, in an order that changes; medians over the rounds."""
     buffer = np.zeros(ds.block_size, np.uint8).data
     fd = os.open(ds.path, os.O_RDONLY)

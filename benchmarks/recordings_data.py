@@ -94,7 +94,7 @@ def write_hyperframes(path: Path, frames: Iterator[Frame], codec: str, *, packed
                 rate_hz=s.rate_hz,
                 dtype=s.dtype,
                 packed=s.packed and packed,
-                **({} if s.shape is None else {"shape": s.shape}),
+                **({} if s.shape is None else {"shape": s.shape}),  # type: ignore[arg-type]
                 codec="none" if s.packed else codec,
                 shuffle=s is LIDAR and codec != "none",
             )

@@ -55,7 +55,7 @@ def pread_kept(drive: Path) -> Epoch:
 
     def epoch(seed: int) -> int:
         at, handle = 0, os.open(drive, os.O_RDONLY)
-        while count := os.preadv(handle, [np.empty(READ_BYTES, np.uint8)], at):
+        while count := os.preadv(handle, [np.empty(READ_BYTES, np.uint8).data], at):
             at += count
         os.close(handle)
         return at
@@ -65,7 +65,7 @@ def pread_kept(drive: Path) -> Epoch:
 
 def pread_checked(drive: Path, workers: int = WORKERS) -> Epoch:
     """One pread per window into one of KEPT buffers in turn, the CRC-32 of each frame in it, and nothing else."""
-    with tl.open(drive) as reader:
+    with tl.open_recording(drive) as reader:
         windows = [
             sorted(
                 (offset, size)
@@ -76,7 +76,7 @@ def pread_checked(drive: Path, workers: int = WORKERS) -> Epoch:
         ]
     spans = [(frames[0][0], frames[-1][0] + frames[-1][1]) for frames in windows]
     largest = max(end - start for start, end in spans)
-    buffers = [memoryview(np.empty(largest, np.uint8)) for _ in range(KEPT)]
+    buffers = [np.empty(largest, np.uint8).data for _ in range(KEPT)]
     pool = ThreadPoolExecutor(workers)
 
     def share(worker: int) -> int:
@@ -127,7 +127,7 @@ def loader_unchecked(drive: Path) -> Epoch:
 
 def frame_wise(drive: Path) -> Epoch:
     """Every frame by a read of its own, all frames of all streams in one random order; one thread, each CRC-32."""
-    reader = tl.open(drive)
+    reader = tl.open_recording(drive)
 
     def epoch(seed: int) -> int:
         frames = [(name, i) for name in reader.streams for i in range(reader.count(name))]

@@ -153,7 +153,7 @@ def _clip_loader(drive: Path, cache_bytes: int) -> tl.HyperframeLoader:
 
 def _decoded_bytes(drive: Path) -> int:
     """Bytes of all frames of the clips' streams as arrays."""
-    with tl.open(drive) as reader:
+    with tl.open_recording(drive) as reader:
         return sum(frame.array().nbytes for name in CLIP_STREAMS for frame in reader.iter_range(name, 0, 1 << 62))
 
 

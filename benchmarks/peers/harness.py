@@ -69,7 +69,7 @@ def pictures(data: Path) -> list[tuple[Path, int]]:
     return found
 
 
-def once(path: Path, make: Callable[[Path], None]) -> Path:
+def once(path: Path, make: Callable[[Path], object]) -> Path:
     """`path`, made by make(path) unless an earlier run made it."""
     done = path.with_name(path.name + ".done")
     if not done.exists():

@@ -18,7 +18,7 @@ def read(item: tuple[str, int]) -> dict[str, Any]:
     return {"image": Path(item[0]).read_bytes(), "label": item[1]}
 
 
-class Pictures(litdata.StreamingDataset):  # type: ignore[misc]
+class Pictures(litdata.StreamingDataset):
     """Decodes in the worker."""
 
     decode = staticmethod(decoder(args.kind))

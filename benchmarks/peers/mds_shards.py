@@ -15,7 +15,7 @@ from torch_side import decoder
 args = arguments()
 
 
-class Pictures(streaming.StreamingDataset):  # type: ignore[misc]
+class Pictures(streaming.StreamingDataset):
     """Decodes in the worker."""
 
     decode = staticmethod(decoder(args.kind))
@@ -36,5 +36,5 @@ if __name__ == "__main__":
     streaming.base.util.clean_stale_shared_memory()
     folder = once(args.work / "mds", write)
     data = Pictures(local=str(folder), shuffle=True, batch_size=BATCH_SIZE)
-    loader = torch.utils.data.DataLoader(data, BATCH_SIZE, num_workers=args.threads)
+    loader: Any = torch.utils.data.DataLoader(data, BATCH_SIZE, num_workers=args.threads)
     measure("MDS (shards)", lambda: loader, args, lambda batch: len(batch[0]))

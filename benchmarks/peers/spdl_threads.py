@@ -15,7 +15,7 @@ from harness import BATCH_SIZE, MEAN, STD, arguments, measure, pictures
 
 args = arguments()
 files = pictures(args.data)
-mean, std = np.float32(MEAN) * 255, np.float32(STD) * 255
+mean, std = np.array(MEAN, np.float32) * 255, np.array(STD, np.float32) * 255
 rng = random.Random(1)
 
 

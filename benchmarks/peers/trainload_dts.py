@@ -16,12 +16,12 @@ args = arguments()
 path = args.data
 if mine.level != "folder":
     level = int(mine.level)
-    path = once(args.work / f"lv{level}.dts", lambda out: tl.pack_images(args.data, out, level=level) and None)
+    path = once(args.work / f"lv{level}.dts", lambda out: tl.pack_images(args.data, out, level=level))
 ops = [tl.RandomResizedCrop(224), tl.RandomHorizontalFlip()]
 if args.kind == "float32":
     ops.append(tl.Normalize.imagenet())
 loader = tl.ImageLoader(
-    tl.open(path), batch_size=BATCH_SIZE, ops=ops, workers=args.threads, out=args.kind, dct_scale=mine.dct_scale
+    tl.open_images(path), batch_size=BATCH_SIZE, ops=ops, workers=args.threads, out=args.kind, dct_scale=mine.dct_scale
 )
 name = "trainload, folder" if mine.level == "folder" else f"trainload, DTS LV{mine.level}"
 measure(name, lambda: loader, args, lambda batch: len(batch[0]))

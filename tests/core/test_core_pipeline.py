@@ -90,7 +90,7 @@ def cut(pixels: NDArray[np.uint8], step: Cut) -> NDArray[np.uint8]:
         padded[:] = step.fill
         padded[pads[0][0] :, pads[1][0] :][:height, :width] = pixels
     else:
-        padded = np.pad(pixels, pads, mode=step.padding_mode)
+        padded = np.pad(pixels, pads, mode=step.padding_mode)  # type: ignore[call-overload]
     top, left = step.top + pads[0][0], step.left + pads[1][0]
     return padded[top : top + step.height, left : left + step.width]
 
@@ -248,7 +248,7 @@ def test_what_cannot_be_is_refused_when_the_decoder_is_made(
     chosen: list[Any], options: dict[str, str], says: str
 ) -> None:
     with pytest.raises(UsageError, match=says):
-        PictureDecoder(chosen, **options)
+        PictureDecoder(chosen, **options)  # type: ignore[arg-type]
 
 
 def test_buffers_of_the_wrong_size_are_refused() -> None:

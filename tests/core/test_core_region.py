@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 
@@ -50,7 +51,7 @@ def boxes(width: int, height: int, count: int, seed: int = 0) -> list[tuple[int,
     return found
 
 
-def assert_regions_equal(data: NDArray[np.uint8], whole: NDArray[np.uint8], wanted: list[tuple[int, ...]]) -> None:
+def assert_regions_equal(data: NDArray[np.uint8], whole: NDArray[np.uint8], wanted: Sequence[tuple[int, ...]]) -> None:
     for x, y, w, h in wanted:
         cropped = whole[y : y + h, x : x + w]
         for splices in (True, False):

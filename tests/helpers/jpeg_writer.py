@@ -80,7 +80,9 @@ def _coefficients(rng: np.random.Generator, columns: int, rows: int) -> NDArray[
 def _entropy_coded(
     blocks: list[NDArray[np.int64]], factors: list[tuple[int, int]], columns: int, rows: int, interval: int
 ) -> bytes:
-    segments, bits, previous = [], [], [0] * len(blocks)
+    segments: list[bytes] = []
+    bits: list[str] = []
+    previous = [0] * len(blocks)
     for mcu, (row, column) in enumerate(product(range(rows), range(columns))):
         if interval and mcu and mcu % interval == 0:
             segments.append(_to_bytes(bits))

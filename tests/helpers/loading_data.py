@@ -6,15 +6,20 @@ import contextlib
 import io
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from isal import isal_zlib
 from PIL import Image
 
+import trainload as tl
 from trainload.codecs.compression import zstd_compress
 from trainload.images.format import dts
 from trainload.images.loading.image_loader import ImageLoader
 from trainload.images.loading.picture_sets import DtsPictures
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 
 def jpegs(count: int, *, width: int = 48, height: int = 40) -> list[bytes]:
@@ -74,8 +79,8 @@ def write_dts(
         sections = [(dts.TAG_BLOCKS, table)] if crcs else []
         if picture_crcs:
             names = [f"{label}/{n}.JPEG" for n, label in enumerate(labels)]
-            sums = np.array([isal_zlib.crc32(picture) for picture in pictures], "<u4")
-            sections += [(dts.TAG_PATHS, zstd_compress(dts.names_to_bytes(names))), (dts.TAG_PICTURES, sums.tobytes())]
+            each = np.array([isal_zlib.crc32(picture) for picture in pictures], "<u4").tobytes()
+            sections += [(dts.TAG_PATHS, zstd_compress(dts.names_to_bytes(names))), (dts.TAG_PICTURES, each)]
         file.write(dts.header_region_to_bytes(header, sections))
     return path
 
@@ -123,8 +128,8 @@ class CountingSet(DtsPictures):
 
     log: list[tuple[int, int, int]]
 
-    def read(self, unit: int, start: int, buffer: memoryview) -> None:
-        self.log.append((unit, start, len(buffer)))
+    def read(self, unit: int, start: int, buffer: Buffer) -> None:
+        self.log.append((unit, start, memoryview(buffer).nbytes))
         super().read(unit, start, buffer)
 
     def clone(self) -> CountingSet:
@@ -135,6 +140,7 @@ class CountingSet(DtsPictures):
 
 def counted(loader: ImageLoader) -> list[tuple[int, int, int]]:
     """Let a loader write down its reads."""
+    assert isinstance(loader.dataset, tl.DtsReader)
     pictures = CountingSet(loader.dataset)
     pictures.log = []
     loader._set = loader._set._replace(pictures=pictures)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from isal import isal_zlib
+
 from trainload.formats.sections import sections_from_bytes
 from trainload.recordings.format import hyperframe as hfrm
 from trainload.recordings.format.payload import decode_payload
@@ -42,5 +44,5 @@ class OpenedRecording:
     def _data_of(self, stream: StreamInfo, row: tuple[int, ...]) -> bytes:
         _, flags, _, _, offset, size, crc = row
         stored = self.data[offset : offset + size]
-        assert len(stored) == size and hfrm.isal_zlib.crc32(stored) == crc
+        assert len(stored) == size and isal_zlib.crc32(stored) == crc
         return bytes(decode_payload(stored, flags, stream.shuffle))

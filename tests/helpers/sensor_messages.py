@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -56,9 +58,9 @@ def message(types, topic: str, k: int):
     if topic == "/cam/jpeg":
         return t[TYPES[topic]](header, "jpeg", np.frombuffer(b"\xff\xd8" + bytes([k]) * (k + 3), np.uint8))
     if topic == "/lidar":
-        fields = [
-            t["sensor_msgs/msg/PointField"](n, CLOUD.fields[n][1], 4 if n == "ring" else 7, 1) for n in CLOUD.names
-        ]
+        places: Any = CLOUD.fields
+        kinds = {name: 4 if name == "ring" else 7 for name in places}
+        fields = [t["sensor_msgs/msg/PointField"](name, places[name][1], kind, 1) for name, kind in kinds.items()]
         points = cloud(k)
         return t[TYPES[topic]](header, 1, len(points), fields, False, 24, 24 * len(points), points.view(np.uint8), True)
     if topic == "/imu":

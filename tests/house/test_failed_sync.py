@@ -131,7 +131,7 @@ def test_a_recorder_whose_sync_failed_publishes_nothing_and_says_what_is_safe(
     (tmp_path / "cut").write_bytes(disk.forget(tmp_path / "a.hfr.tmp"))
     disk.fail = set()
     recover(tmp_path / "cut", tmp_path / "b.hfr")
-    with tl.open(tmp_path / "b.hfr") as drive:
+    with tl.open_recording(tmp_path / "b.hfr") as drive:
         numbers = drive.stream_index("a").tolist()
         assert numbers[: durable.frames["a"] + 1] == list(range(durable.frames["a"] + 1))
         assert durable.until_ns >= 0 and durable.windows == told[-1]
@@ -280,7 +280,7 @@ def test_a_pack_that_fails_leaves_no_descriptor_and_no_empty_journal(
     before = len(list(fds.iterdir()))
     real = getattr(os, call)
     for failing in range(1, 8):
-        calls = []
+        calls: list[int] = []
 
         def fail(*arguments: object, calls: list[int] = calls, failing: int = failing) -> object:
             calls.append(1)
@@ -373,7 +373,7 @@ def test_no_thread_to_be_had_is_an_os_error_and_leaves_no_file(
             assert caught.value.errno == errno.EAGAIN
     with pytest.raises(OSError, match=NO_MORE):
         next(iter(tl.ImageLoader(pictures, batch_size=2, ops=[tl.RandomResizedCrop(8)], workers=2)))
-    with tl.open(tmp_path / "sound.hfr") as drive:
+    with tl.open_recording(tmp_path / "sound.hfr") as drive:
         with pytest.raises(OSError, match=NO_MORE):
             next(iter(tl.HyperframeLoader(tl.WindowDataset(drive), batch_size=2)))
         assert len(list(drive.iter_range("a", 0, 100))) == 5  # helpers only help

@@ -9,6 +9,7 @@ import os
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,6 +34,7 @@ from trainload.storage.claim import claim, is_being_written
 HOLD = """
 import sys
 from pathlib import Path
+from typing import Any
 from trainload.storage.atomic import AtomicFile
 file = AtomicFile(sys.argv[1], keep=True)
 file.write_at(0, b"theirs")
@@ -176,7 +178,8 @@ def test_a_working_file_that_was_taken_between_two_looks_is_not_ours(
 ) -> None:
     path = tmp_path / "x.tmp"
     path.write_bytes(b"old")
-    real, looks = fcntl.flock, []
+    real = fcntl.flock
+    looks: list[int] = []
 
     def flock(fd: int, kind: int) -> None:
         if kind & fcntl.LOCK_EX and not looks:  # meanwhile its owner finished, and another run began
@@ -263,9 +266,9 @@ def test_a_working_name_is_never_an_input(tmp_path: Path) -> None:
     data = whole.read_bytes()
     for name in ("q.hfr.tmp", "m.hfr.tmp"):
         (tmp_path / name).write_bytes(data)
-    with tl.open(tmp_path / "q.hfr.tmp") as drive:
+    with tl.open_recording(tmp_path / "q.hfr.tmp") as drive:
         slice_recording(drive, tmp_path / "q.hfr", start_ns=0, end_ns=600, overwrite=True)
-    with tl.open(tmp_path / "m.hfr.tmp") as drive, tl.open(whole) as other:
+    with tl.open_recording(tmp_path / "m.hfr.tmp") as drive, tl.open_recording(whole) as other:
         merge_recordings([drive, other], tmp_path / "m.hfr", overwrite=True)
     assert all((tmp_path / name).read_bytes() == data for name in ("q.hfr.tmp", "m.hfr.tmp"))
     assert tl.verify(tmp_path / "q.hfr").good and tl.verify(tmp_path / "m.hfr").good
@@ -277,7 +280,7 @@ def test_an_input_is_never_the_output_through_links_either(tmp_path: Path) -> No
     (tmp_path / "hard.hfr").hardlink_to(whole)
     export_mcap = pytest.importorskip("trainload.recordings.exporters.mcap").export_mcap
     for out in (whole, tmp_path / "hard.hfr"):
-        with tl.open(whole) as drive:
+        with tl.open_recording(whole) as drive:
             for work in (
                 lambda: slice_recording(drive, out, overwrite=True),  # noqa: B023
                 lambda: merge_recordings([drive], out, overwrite=True),  # noqa: B023
@@ -319,14 +322,15 @@ def test_an_extract_that_fails_leaves_no_folder(pictures: Path, tmp_path: Path) 
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     before = names(tmp_path)
-    for run in (extract_frames, extract):
+    runs: list[Callable[..., Any]] = [extract_frames, extract]
+    for run in runs:
         with (
             tl.open(tmp_path / ("a.hfr" if run is extract_frames else "set.dts")) as source,
             pytest.raises(OSError, match=r"No space left on device: .*out'"),
         ):
-            run(source, tmp_path / "out", progress=stop)  # type: ignore[operator]
+            run(source, tmp_path / "out", progress=stop)
         assert names(tmp_path) == before
-    with tl.open(tmp_path / "a.hfr") as drive:
+    with tl.open_recording(tmp_path / "a.hfr") as drive:
         extract_frames(drive, tmp_path / "out")
     assert (tmp_path / "out" / "recording.json").exists() and names(tmp_path) == sorted([*before, "out"])
 
@@ -342,6 +346,6 @@ def test_new_folders_are_made_durable_and_so_is_what_is_extracted(
     Recorder(tmp_path / "a" / "b" / "drive", split_bytes=1000).close()
     assert synced == [".", "a", "a/b"]
     synced.clear()
-    with tl.open(record(tmp_path / "a.hfr")) as drive:
+    with tl.open_recording(record(tmp_path / "a.hfr")) as drive:
         extract_frames(drive, tmp_path / "out")
     assert synced == ["all files", "."]

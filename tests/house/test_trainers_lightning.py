@@ -23,7 +23,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
-class Witness(pl.LightningModule):
+class Witness(pl.LightningModule):  # type: ignore[name-defined]
     """Learns nothing and notes which samples each step got."""
 
     def __init__(self, fail_at: int | None = None) -> None:

@@ -21,7 +21,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 NAMES = ("pixel_values", "labels", "ids")
 
 
-class Model(torch.nn.Module):
+class Model(torch.nn.Module):  # type: ignore[name-defined]
     """Learns nothing and notes which samples each step got."""
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ def make(request, tmp_path) -> Any:
     return lambda **others: loader_of(**options, **others)
 
 
-class Trainer(transformers.Trainer):
+class Trainer(transformers.Trainer):  # type: ignore[name-defined]
     def __init__(self, train: Any, val: Any, **options: Any) -> None:
         super().__init__(**options)
         self.loaders = train, val

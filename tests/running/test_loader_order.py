@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,7 +34,7 @@ def loader_of(ds, **options):
     return tl.ImageLoader(ds, **{**given_options, **options})
 
 
-def stream_of(batches) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def stream_of(batches) -> tuple[np.ndarray, ...]:
     """All batches one after the other: images, labels, ids."""
     parts = [tuple(part.copy() for part in batch) for batch in batches]
     if not parts:
@@ -111,7 +112,7 @@ def test_ranks_that_change_in_mid_epoch_share_one_stream(ds, plan, mode, shuffle
                 loader.load_state_dict(state)
         iterators = [iter(loader) for loader in ranks]
         for _ in range(steps):
-            batches = [next(iterator, None) for iterator in iterators]
+            batches: list[Any] = [next(iterator, None) for iterator in iterators]
             if batches[0] is None:
                 assert batches == [None] * world
                 break
@@ -151,7 +152,13 @@ def test_a_state_of_another_set_is_refused(ds):
     state = loader_of(ds).state_dict()
     with pytest.raises(tl.UsageError, match="another set"):
         loader_of(ds, indices=range(10)).load_state_dict(state)
-    wrong = {"position": [10**6], "epoch": [-1], "shuffle": ["magic"], "version": [0, 3, "2"], "seed": ["1"]}
+    wrong: dict[str, list[Any]] = {
+        "position": [10**6],
+        "epoch": [-1],
+        "shuffle": ["magic"],
+        "version": [0, 3, "2"],
+        "seed": ["1"],
+    }
     for name, value in ((name, value) for name, values in wrong.items() for value in values):
         with pytest.raises(tl.UsageError, match=name):
             loader_of(ds).load_state_dict({**state, name: value})

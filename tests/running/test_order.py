@@ -14,7 +14,9 @@ from trainload.running.order import (
     LASTS,
     SAMPLE_STREAM,
     Cut,
+    Last,
     OrderRule,
+    Shuffle,
     block_groups,
     cut_order,
     epoch_order,
@@ -24,7 +26,9 @@ from trainload.running.order import (
 SETS = st.tuples(st.integers(1, 300), st.integers(1, 40))  # samples, samples per block
 
 
-def order_of(n: int, per_block: int, *, seed: int = 0, epoch: int = 0, shuffle: str = "group", group_blocks: int = 8):
+def order_of(
+    n: int, per_block: int, *, seed: int = 0, epoch: int = 0, shuffle: Shuffle = "group", group_blocks: int = 8
+):
     ids = np.arange(n)
     return epoch_order(OrderRule(seed, shuffle, group_blocks), epoch, ids, ids // per_block)
 
@@ -91,7 +95,7 @@ def test_weighted_draws_follow_the_weights():
 cuts = st.tuples(st.integers(0, 200), st.integers(1, 9), st.integers(1, 9), st.sampled_from(LASTS), st.integers(0, 200))
 
 
-def shares(total: int, batch: int, world: int, last: str, position: int):
+def shares(total: int, batch: int, world: int, last: Last, position: int):
     return [cut_order(Cut(batch, rank, world, last), total, position) for rank in range(world)]
 
 

@@ -21,18 +21,20 @@ KNOWN_ANSWERS = [
         (0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1),
     ),
 ]
+Counter = tuple[int, int, int, int]
+Key = tuple[int, int]
 WORD = st.integers(0, 2**32 - 1)
 LONG = st.integers(0, 2**64 - 1)
 
 
 @pytest.mark.parametrize(("counter", "key", "expected"), KNOWN_ANSWERS)
-def test_known_answers_of_random123(counter: tuple[int, ...], key: tuple[int, ...], expected: tuple[int, ...]) -> None:
+def test_known_answers_of_random123(counter: Counter, key: Key, expected: Counter) -> None:
     assert tuple(philox.philox4x32(counter, key)) == expected
     assert tuple(core_testing.philox4x32(counter, key)) == expected
 
 
 @given(st.tuples(WORD, WORD, WORD, WORD), st.tuples(WORD, WORD))
-def test_numpy_equals_the_core(counter: tuple[int, ...], key: tuple[int, ...]) -> None:
+def test_numpy_equals_the_core(counter: Counter, key: Key) -> None:
     assert list(philox.philox4x32(counter, key)) == list(core_testing.philox4x32(counter, key))
 
 
