@@ -38,6 +38,7 @@ import numpy as np
 import trainload as tl
 from machine import machine
 from trainload.images.loading.buffers import BatchPool
+from trainload.images.loading.modes import AskedMode
 
 MEASURES = ("load", "decode")
 COPIES = 5
@@ -153,7 +154,7 @@ def _copy(data: Path, out: Path, copies: int) -> None:
             shutil.copyfile(file, folder / f"{file.stem}_{copy}.JPEG")
 
 
-def _time_cell(path: Path, mode: str, split: str, measure: str) -> dict[str, float]:
+def _time_cell(path: Path, mode: AskedMode, split: str, measure: str) -> dict[str, float]:
     """seconds: from the closed file to the end of one epoch; again: of a second one, where nothing is decoded."""
     ops: list[Any] = [tl.RandomResizedCrop(224), tl.RandomHorizontalFlip()]
     if split == "val":

@@ -24,6 +24,7 @@ import trainload as tl
 from recordings_data import STREAMS, WINDOW_NS
 from trainload.recordings.reading.hyperframe import HyperframeReader
 from trainload.recordings.samples.clip import Clip
+from trainload.recordings.samples.collate import Vary
 from trainload.torch import WindowDataset
 
 BATCH_SIZE = 4
@@ -98,7 +99,7 @@ def pread_checked_one_thread(drive: Path) -> Epoch:
     return pread_checked(drive, workers=1)
 
 
-def loader(drive: Path, workers: int = WORKERS, vary: str = "views", verify: str = "frames") -> Epoch:
+def loader(drive: Path, workers: int = WORKERS, vary: Vary = "views", verify: str = "frames") -> Epoch:
     """HyperframeLoader: chunks of windows in random order, windows shuffled inside groups; each CRC-32 compared."""
     windows = tl.WindowDataset(HyperframeReader(drive, verify=verify))
     batches = tl.HyperframeLoader(windows, batch_size=BATCH_SIZE, workers=workers, vary=vary)

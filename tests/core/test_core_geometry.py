@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import trainload as tl
 from core_testing import core_testing
 from pillow_oracle import Pixels, cut, noise_picture
 from trainload import UsageError, _core
@@ -48,7 +49,7 @@ def one_after_the_other(steps: Sequence[Step], pixels: Pixels) -> Pixels:
     return pixels
 
 
-def by_the_core(chosen: Sequence[ops.PictureOp], pixels: Pixels, samples: int) -> Pixels:
+def by_the_core(chosen: Sequence[tl.PictureOperation], pixels: Pixels, samples: int) -> Pixels:
     split = split_ops(chosen)
     size = split.output_size()
     assert size is not None
@@ -59,7 +60,7 @@ def by_the_core(chosen: Sequence[ops.PictureOp], pixels: Pixels, samples: int) -
     return out
 
 
-def planned(chosen: Sequence[ops.PictureOp], pixels: Pixels, sample: int) -> list[Step]:
+def planned(chosen: Sequence[tl.PictureOperation], pixels: Pixels, sample: int) -> list[Step]:
     height, width = pixels.shape[:2]
     return plan_sample(split_ops(chosen).core, width=width, height=height, seed=7, epoch=1, sample=sample)
 

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 import trainload as tl
-from trainload.images.ops import operations as ops
 
 # Defaults of torchvision.transforms.v2, written out.
 DEFAULTS: list[tuple[Any, dict[str, Any]]] = [
@@ -67,7 +66,7 @@ def test_operations_are_frozen_equal_and_pickle(op: Any, defaults: dict[str, Any
     ],
     ids=repr,
 )
-def test_specs_say_the_numbers_of_the_core(op: ops.PictureOp, kind: str, numbers: list[float]) -> None:
+def test_specs_say_the_numbers_of_the_core(op: tl.PictureOperation, kind: str, numbers: list[float]) -> None:
     assert op.spec()[0] == kind
     assert op.spec()[1] == pytest.approx(numbers)
 

@@ -10,6 +10,7 @@ from hypothesis.extra import numpy as arrays
 from numpy.typing import NDArray
 from PIL import Image
 
+import trainload as tl
 from core_testing import core_testing
 from pillow_oracle import FILTERS, JITTERS, PICTURE_NAMES, PICTURES, Pixels, augment, turn_hue
 from trainload.images.ops import operations as ops
@@ -42,7 +43,7 @@ AUGMENTATIONS = [
 every_picture = pytest.mark.parametrize("pixels", PICTURES, ids=PICTURE_NAMES)
 
 
-def _run(op: ops.PictureOp, pixels: Pixels, sample: int = 0) -> Pixels:
+def _run(op: tl.PictureOperation, pixels: Pixels, sample: int = 0) -> Pixels:
     kind, parameters = op.spec()
     result = pixels.copy()
     core_testing.apply_pixel_op(result, kind, 0, parameters, 0, 0, sample)
@@ -160,7 +161,9 @@ def test_blur_mirrors_a_picture_smaller_than_the_kernel_more_than_once(pixels: P
 @pytest.mark.parametrize(
     "op", [ops.ColorJitter(0.4, 0.4, 0.4, 0.1), ops.RandomGrayscale(0.5), ops.GaussianBlur(9, (0.5, 3.0))]
 )
-def test_operations_that_commute_with_flips_do_so_bit_for_bit(pixels: Pixels, op: ops.PictureOp, axis: int) -> None:
+def test_operations_that_commute_with_flips_do_so_bit_for_bit(
+    pixels: Pixels, op: tl.PictureOperation, axis: int
+) -> None:
     flipped = np.ascontiguousarray(np.flip(pixels, axis))
     for sample in range(4):
         np.testing.assert_array_equal(np.flip(_run(op, pixels, sample), axis), _run(op, flipped, sample))

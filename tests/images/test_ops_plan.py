@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2, kstest
 
+import trainload as tl
 from core_testing import core_testing
 from pillow_oracle import PICTURE_NAMES, PICTURES, Pixels, carry_out, smooth_picture
 from trainload import UsageError, _core
@@ -25,7 +26,7 @@ from trainload.images.ops.split import split_ops
 SAMPLES = 1500
 
 
-def _steps(op: ops.PictureOp, width: int = 500, height: int = 375, samples: int = SAMPLES) -> list[list[Step]]:
+def _steps(op: tl.PictureOperation, width: int = 500, height: int = 375, samples: int = SAMPLES) -> list[list[Step]]:
     return [
         plan_sample([(3, op)], width=width, height=height, seed=11, epoch=2, sample=sample) for sample in range(samples)
     ]
@@ -124,7 +125,7 @@ def test_magnitudes_of_the_core_equal_the_plans(bins: int) -> None:
             assert core == pytest.approx(magnitude_of(name, bin_, bins, 224, 180), abs=1e-12)
 
 
-PIXEL_LISTS: list[list[ops.PictureOp]] = [
+PIXEL_LISTS: list[list[tl.PictureOperation]] = [
     [ops.ColorJitter(0.4, 0.4, 0.4, 0.1), ops.RandomGrayscale(0.3)],
     [ops.RandAugment(3, 12)],
     [ops.RandAugment(1, 30)],
@@ -137,7 +138,7 @@ PIXEL_LISTS: list[list[ops.PictureOp]] = [
 
 @pytest.mark.parametrize("pixels", PICTURES, ids=PICTURE_NAMES)
 @pytest.mark.parametrize("op_list", PIXEL_LISTS, ids=repr)
-def test_a_plan_carried_out_with_pillow_equals_the_core(pixels: Pixels, op_list: list[ops.PictureOp]) -> None:
+def test_a_plan_carried_out_with_pillow_equals_the_core(pixels: Pixels, op_list: list[tl.PictureOperation]) -> None:
     height, width = pixels.shape[:2]
     numbered = list(enumerate(op_list))
     for sample in range(12):
@@ -165,7 +166,7 @@ def _planned(op_list: Sequence[object], pixels: Pixels, sample: int) -> Pixels:
     return carry_out(plan_sample(core, width=width, height=height, seed=7, epoch=1, sample=sample), pixels)
 
 
-WHOLE_LISTS: list[list[ops.PictureOp]] = [
+WHOLE_LISTS: list[list[tl.PictureOperation]] = [
     [ops.CenterCrop((37, 90))],
     [ops.RandomCrop(32, padding=4), ops.RandomHorizontalFlip(), ops.RandomErasing(1.0, value=(1, 2, 3))],
     [ops.RandomCrop(70, pad_if_needed=True, padding_mode="reflect"), ops.RandomVerticalFlip(), ops.AutoAugment("svhn")],
@@ -177,7 +178,7 @@ WHOLE_LISTS: list[list[ops.PictureOp]] = [
 
 @pytest.mark.parametrize("pixels", PICTURES, ids=PICTURE_NAMES)
 @pytest.mark.parametrize("op_list", WHOLE_LISTS, ids=repr)
-def test_the_pipeline_equals_the_plan_bit_for_bit(pixels: Pixels, op_list: list[ops.PictureOp]) -> None:
+def test_the_pipeline_equals_the_plan_bit_for_bit(pixels: Pixels, op_list: list[tl.PictureOperation]) -> None:
     for sample in range(12):
         np.testing.assert_array_equal(_pipeline(op_list, pixels, sample), _planned(op_list, pixels, sample))
 

@@ -39,7 +39,7 @@ def make(
 ) -> Callable[..., Any]:
     """Makes a loader of one of the five kinds."""
     if "jax" in request.param:  # its arrays do not matter here, and its threads would be in the way of tests that fork
-        monkeypatch.setitem(sys.modules, "jax", SimpleNamespace(device_put=lambda part, sharding: part))  # type: ignore[arg-type]
+        monkeypatch.setitem(sys.modules, "jax", SimpleNamespace(device_put=lambda part, sharding: part))
     if "torch" in request.param:
         pytest.importorskip("torch")
         import trainload.torch as tlt
@@ -53,7 +53,7 @@ def make(
 
 
 def ids_of(batch: Any) -> list[int]:
-    return np.asarray(batch.ids if hasattr(batch, "ids") else batch[2]).tolist()  # type: ignore[no-any-return]
+    return np.asarray(batch.ids if hasattr(batch, "ids") else batch[2]).tolist()
 
 
 def test_every_loader_is_a_loader(make: Callable[..., Any]) -> None:
@@ -154,4 +154,4 @@ def test_a_folder_with_another_name_is_shuffled(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["prefetch", "io_workers", "prefetch_factor"])
 def test_tuning_refuses_what_cannot_be(name: str) -> None:
     with pytest.raises(tl.UsageError, match=name):
-        tl.Tuning(**{name: 0})
+        tl.Tuning(**{name: 0})  # type: ignore[arg-type]
