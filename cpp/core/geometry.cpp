@@ -33,11 +33,11 @@ Size output_of(const Stage& stage) {
 
 void start_stage(std::vector<Stage>& stages, Size input) {
     const Box all{0, 0, input.width, input.height};
-    stages.push_back({input, all, all, input, all, Padding::constant, {0, 0, 0}});
+    stages.push_back({input, all, all, input, all, Padding::constant, {0, 0, 0}, Filter::bilinear});
 }
 
 // Scales `box` (in pixels of the picture as it is now) to `target`. The filter reads no further than `reach`.
-void scale_box(std::vector<Stage>& stages, Box box, Box reach, Size target) {
+void scale_box(std::vector<Stage>& stages, Box box, Box reach, Size target, double filter) {
     if (target.width < 1 || target.height < 1) throw GeometryError("a resize to nothing");
     if (stages.back().scales() || stages.back().pads()) start_stage(stages, output_of(stages.back()));
     Stage& stage = stages.back();
@@ -46,10 +46,24 @@ void scale_box(std::vector<Stage>& stages, Box box, Box reach, Size target) {
     stage.box = {box.x + x, box.y + y, box.width, box.height};
     stage.scaled = target;
     stage.window = {0, 0, target.width, target.height};
+    stage.filter = static_cast<Filter>(std::clamp(static_cast<int>(filter), 0, static_cast<int>(Filter::nearest)));
+}
+
+// What stands outside of a picture.
+struct PaddingRule {
+    Padding padding = Padding::constant;
+    std::array<std::uint8_t, 3> fill{};
+};
+
+// Of four numbers: mode, red, green, blue.
+PaddingRule padding_rule(const double* numbers) {
+    const auto channel = [](double value) { return static_cast<std::uint8_t>(std::clamp(value, 0.0, 255.0)); };
+    return {static_cast<Padding>(std::clamp(static_cast<int>(numbers[0]), 0, 3)),
+            {channel(numbers[1]), channel(numbers[2]), channel(numbers[3])}};
 }
 
 // Cuts `window` (in pixels of the picture as it is now); outside of the picture the padding rule answers.
-void cut(std::vector<Stage>& stages, Box window, Padding padding, std::array<std::uint8_t, 3> fill) {
+void cut(std::vector<Stage>& stages, Box window, const PaddingRule& rule) {
     if (window.width < 1 || window.height < 1) throw GeometryError("a crop to nothing");
     const Size now = output_of(stages.back());
     const bool pads =
@@ -59,8 +73,8 @@ void cut(std::vector<Stage>& stages, Box window, Padding padding, std::array<std
     Stage& stage = stages.back();
     stage.window = {stage.window.x + window.x, stage.window.y + window.y, window.width, window.height};
     if (pads) {
-        stage.padding = padding;
-        stage.fill = fill;
+        stage.padding = rule.padding;
+        stage.fill = rule.fill;
     }
 }
 
@@ -127,9 +141,23 @@ void cut_random(std::vector<Stage>& stages, const OpSpec& op, Mirror mirror, Dra
                             " from a picture of " + std::to_string(size.width) + "x" + std::to_string(size.height));
     const int y = static_cast<int>(draws.below(static_cast<std::uint32_t>(room_y + 1))) - top;
     const int x = static_cast<int>(draws.below(static_cast<std::uint32_t>(room_x + 1))) - left;
-    const auto channel = [](double value) { return static_cast<std::uint8_t>(std::clamp(value, 0.0, 255.0)); };
-    const auto padding = static_cast<Padding>(std::clamp(static_cast<int>(p[7]), 0, 3));
-    cut(stages, {x, y, width, height}, padding, {channel(p[8]), channel(p[9]), channel(p[10])});
+    cut(stages, {x, y, width, height}, padding_rule(&p[7]));
+}
+
+void pad(std::vector<Stage>& stages, const OpSpec& op, Mirror mirror) {
+    const auto& p = op.parameters;
+    const Size size = output_of(stages.back());
+    int left = side(p[0]), top = side(p[1]), right = side(p[2]), bottom = side(p[3]);
+    if (mirror.x) std::swap(left, right);
+    if (mirror.y) std::swap(top, bottom);
+    const int width = side(static_cast<double>(size.width) + left + right),
+              height = side(static_cast<double>(size.height) + top + bottom);
+    cut(stages, {-left, -top, width, height}, padding_rule(&p[4]));
+}
+
+Size scaled_by(double factor, Size size) {
+    const auto scaled = [factor](int now) { return std::max(1, side(std::trunc(now * factor))); };
+    return {scaled(size.width), scaled(size.height)};
 }
 
 }  // namespace
@@ -148,13 +176,21 @@ void plan_geometry(const std::vector<OpSpec>& ops, Size picture, const SampleKey
         switch (op.kind) {
             case OpKind::random_resized_crop:
                 scale_box(stages, random_box(op, size, mirror, key.draws(op)), all,
-                          {side(op.parameters[1]), side(op.parameters[0])});
+                          {side(op.parameters[1]), side(op.parameters[0])}, op.parameters[6]);
                 break;
             case OpKind::resize:
-                scale_box(stages, all, all, resized(op, size));
+                scale_box(stages, all, all, resized(op, size), op.parameters[3]);
                 break;
+            case OpKind::random_scale: {
+                const double factor = key.draws(op).uniform(op.parameters[0], op.parameters[1]);
+                scale_box(stages, all, all, scaled_by(factor, size), op.parameters[2]);
+                break;
+            }
             case OpKind::center_crop:
-                cut(stages, centred_window(op, size, mirror), Padding::constant, {0, 0, 0});
+                cut(stages, centred_window(op, size, mirror), {});
+                break;
+            case OpKind::pad:
+                pad(stages, op, mirror);
                 break;
             case OpKind::random_crop:
                 cut_random(stages, op, mirror, key.draws(op));

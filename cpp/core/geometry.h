@@ -4,18 +4,20 @@
 // "round" is to nearest, ties to even (Python's round); "int" cuts towards zero; all other sums are in doubles.
 // Every operation draws from its own Philox stream Draws(seed, epoch, sample id, op.index). Parameters and draws:
 //
-// random_resized_crop {height, width, scale_min, scale_max, ratio_min, ratio_max}
+// random_resized_crop {height, width, scale_min, scale_max, ratio_min, ratio_max, filter}
 //     up to 10 tries, each: area = W * H * uniform(scale_min, scale_max); ratio = exp(uniform(log ratio_min, log
 //     ratio_max)); w = round(sqrt(area * ratio)), h = round(sqrt(area / ratio)); if 0 < w <= W and 0 < h <= H: top =
 //     below(H - h + 1), left = below(W - w + 1), done. After 10 misses no further draw: the largest centred box whose
 //     ratio lies in [ratio_min, ratio_max]: W / H < ratio_min: w = W, h = round(w / ratio_min); W / H > ratio_max:
 //     h = H, w = round(h * ratio_max); else all; top = (H - h) / 2, left = (W - w) / 2 (integers). Then the box is
-//     resized to width x height: Pillow's resize(size, BILINEAR, box=box), so the filter's foot may reach the pixels
-//     around the box.
-// resize {height, width, max_size}
+//     resized to width x height: Pillow's resize(size, filter, box=box), so the filter's foot may reach the pixels
+//     around the box. filter: as filter.h counts them.
+// resize {height, width, max_size, filter}
 //     no draws. width > 0: that size. width = 0: the shorter side becomes `height`, the longer int(height * long /
 //     short); if max_size > 0 and longer > max_size: shorter = int(max_size * shorter / longer), longer = max_size.
 //     The filter sees only the picture as it is at that point of the list.
+// random_scale {scale_min, scale_max, filter}
+//     factor = uniform(scale_min, scale_max); the sides become int(W * factor) and int(H * factor), at least 1.
 // center_crop {height, width}
 //     no draws. Where the picture is smaller, black is added: (need - have) / 2 before, the rest after. top =
 //     round((H - height) / 2.0), left = round((W - width) / 2.0) of the picture so padded.
@@ -23,6 +25,8 @@
 //     padding first; pad_if_needed != 0: a side that is still too short by d grows by d at both ends. top = below(H -
 //     height + 1), then left = below(W - width + 1), both always drawn. padding_mode: 0 constant (r, g, b), 1 edge,
 //     2 reflect, 3 symmetric. A picture that stays too small is an error (GeometryError).
+// pad {left, top, right, bottom, padding_mode, r, g, b}
+//     no draws; the modes are those of random_crop.
 // horizontal_flip {p}, vertical_flip {p}
 //     one draw; flipped if uniform() < p. Done after the last crop or resize, which see the flipped picture all the
 //     same: behind an odd number of flips of an axis, random places count from the axis's far end (a drawn `left` is
@@ -40,6 +44,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "core/filter.h"
 #include "core/op_spec.h"
 #include "core/philox.h"
 
@@ -67,6 +72,7 @@ struct Stage {
     Box window;   // the output, in pixels of the scaled picture
     Padding padding;
     std::array<std::uint8_t, 3> fill;
+    Filter filter = Filter::bilinear;
 
     bool scales() const { return scaled.width != box.width || scaled.height != box.height; }
     bool pads() const {

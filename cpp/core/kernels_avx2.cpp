@@ -10,10 +10,10 @@ namespace {
 
 constexpr int kHalf = 1 << (kWeightBits - 1);
 
-// Sums of the high and the low halves of the weights, put together and rounded to 8 bits (in 32).
+// Sums of the high and the low halves of the weights, put together and rounded; the packing to 8 bits clips.
 TRAINLOAD_AVX2 inline __m256i rounded(__m256i high, __m256i low) {
     const __m256i sum = _mm256_add_epi32(_mm256_slli_epi32(high, kLowBits), low);
-    return _mm256_srli_epi32(_mm256_add_epi32(sum, _mm256_set1_epi32(kHalf)), kWeightBits);
+    return _mm256_srai_epi32(_mm256_add_epi32(sum, _mm256_set1_epi32(kHalf)), kWeightBits);
 }
 
 TRAINLOAD_AVX2 inline __m256i pair_of_rows(const std::uint8_t* first, const std::uint8_t* second) {

@@ -15,9 +15,10 @@
 namespace trainload {
 namespace {
 
+// What is negative or above 255 is clipped by the packing to 8 bits.
 TRAINLOAD_AVX512 inline __m512i rounded(__m512i high, __m512i low) {
     const __m512i sum = _mm512_add_epi32(_mm512_slli_epi32(high, kLowBits), low);
-    return _mm512_srli_epi32(sum, kWeightBits);
+    return _mm512_srai_epi32(sum, kWeightBits);
 }
 
 // Sums of low halves start with one half, so that the shift rounds.

@@ -6,9 +6,14 @@
 namespace trainload {
 namespace {
 
-// Both halves of a weight at once: NEON multiplies 32-bit numbers as fast as 16-bit ones.
+// Both halves of a weight at once: NEON multiplies 32-bit numbers as fast as 16-bit ones. Sums are modulo 2^32.
 inline std::uint32_t weight(const std::int16_t* highs, const std::int16_t* lows, std::size_t i) {
     return static_cast<std::uint32_t>(highs[i] << kLowBits | lows[i]);
+}
+
+// Clipped to 0 .. 65535.
+inline uint16x4_t rounded(uint32x4_t sums) {
+    return vqmovun_s32(vshrq_n_s32(vreinterpretq_s32_u32(sums), kWeightBits));
 }
 
 void columns(const AxisFilter& filter, const std::uint8_t* const* in, std::uint8_t* const* out) {
@@ -28,10 +33,11 @@ void columns(const AxisFilter& filter, const std::uint8_t* const* in, std::uint8
             }
         }
         for (int k = 0; k < Kernels::kRowsAtOnce; ++k) {
-            const uint32x4_t pixel = vshrq_n_u32(sums[k], kWeightBits);
-            out[k][i * 3] = static_cast<std::uint8_t>(vgetq_lane_u32(pixel, 0));
-            out[k][i * 3 + 1] = static_cast<std::uint8_t>(vgetq_lane_u32(pixel, 1));
-            out[k][i * 3 + 2] = static_cast<std::uint8_t>(vgetq_lane_u32(pixel, 2));
+            const uint16x4_t channels = rounded(sums[k]);
+            const uint8x8_t pixel = vqmovn_u16(vcombine_u16(channels, channels));
+            out[k][i * 3] = vget_lane_u8(pixel, 0);
+            out[k][i * 3 + 1] = vget_lane_u8(pixel, 1);
+            out[k][i * 3 + 2] = vget_lane_u8(pixel, 2);
         }
     }
 }
@@ -51,10 +57,9 @@ void row(const std::uint8_t* in, std::size_t stride, const std::int16_t* highs, 
             sums[2] = vmlaq_n_u32(sums[2], vmovl_u16(vget_low_u16(high)), factor);
             sums[3] = vmlaq_n_u32(sums[3], vmovl_high_u16(high), factor);
         }
-        for (uint32x4_t& sum : sums) sum = vshrq_n_u32(sum, kWeightBits);
-        const uint16x8_t low = vcombine_u16(vmovn_u32(sums[0]), vmovn_u32(sums[1]));
-        const uint16x8_t high = vcombine_u16(vmovn_u32(sums[2]), vmovn_u32(sums[3]));
-        vst1q_u8(out + i, vcombine_u8(vmovn_u16(low), vmovn_u16(high)));
+        const uint16x8_t low = vcombine_u16(rounded(sums[0]), rounded(sums[1]));
+        const uint16x8_t high = vcombine_u16(rounded(sums[2]), rounded(sums[3]));
+        vst1q_u8(out + i, vcombine_u8(vqmovn_u16(low), vqmovn_u16(high)));
     }
     plain::row_from(in, stride, highs, lows, taps, out, i, count);
 }

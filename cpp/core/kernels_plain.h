@@ -1,6 +1,7 @@
 // The loops in plain C++, also the tails of the SIMD ones.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 
@@ -8,8 +9,10 @@
 
 namespace trainload::plain {
 
-inline std::uint8_t rounded(std::int32_t high, std::int32_t low) {
-    return static_cast<std::uint8_t>(((high << kLowBits) + low + (1 << (kWeightBits - 1))) >> kWeightBits);
+// Sums of the two halves of the weights, put together modulo 2^32: a sum of low halves alone may be that large.
+inline std::uint8_t rounded(std::uint32_t high, std::uint32_t low) {
+    const std::uint32_t sum = (high << kLowBits) + low + (1U << (kWeightBits - 1));
+    return static_cast<std::uint8_t>(std::clamp(static_cast<std::int32_t>(sum) >> kWeightBits, 0, 255));
 }
 
 // Output `i` of one row, three channels.
@@ -18,10 +21,10 @@ inline void column(const AxisFilter& filter, const std::uint8_t* in, std::uint8_
     const std::int16_t* const lows = filter.low.data() + static_cast<std::size_t>(i) * filter.taps;
     const std::uint8_t* const pixels = in + static_cast<std::size_t>(filter.start[i]) * 4;
     for (int channel = 0; channel < 3; ++channel) {
-        std::int32_t high = 0, low = 0;
+        std::uint32_t high = 0, low = 0;
         for (int t = 0; t < filter.taps; ++t) {
-            high += pixels[t * 4 + channel] * highs[t];
-            low += pixels[t * 4 + channel] * lows[t];
+            high += static_cast<std::uint32_t>(pixels[t * 4 + channel] * highs[t]);
+            low += static_cast<std::uint32_t>(pixels[t * 4 + channel] * lows[t]);
         }
         out[i * 3 + channel] = rounded(high, low);
     }
@@ -30,10 +33,10 @@ inline void column(const AxisFilter& filter, const std::uint8_t* in, std::uint8_
 inline void row_from(const std::uint8_t* in, std::size_t stride, const std::int16_t* highs, const std::int16_t* lows,
                      int taps, std::uint8_t* out, int i, int count) {
     for (; i < count; ++i) {
-        std::int32_t high = 0, low = 0;
+        std::uint32_t high = 0, low = 0;
         for (int t = 0; t < taps; ++t) {
-            high += in[t * stride + i] * highs[t];
-            low += in[t * stride + i] * lows[t];
+            high += static_cast<std::uint32_t>(in[t * stride + i] * highs[t]);
+            low += static_cast<std::uint32_t>(in[t * stride + i] * lows[t]);
         }
         out[i] = rounded(high, low);
     }

@@ -26,13 +26,19 @@ enum class OpKind : std::uint8_t {
     horizontal_flip,
     vertical_flip,
     random_erasing,
+    // geometry and pixels, as above
+    pad,
+    random_scale,
+    random_autocontrast,
+    gaussian_noise,
 };
 
 // The kinds' names in Python, in the order of the enum.
-inline constexpr std::array<std::string_view, 13> op_names{
+inline constexpr std::array<std::string_view, 17> op_names{
     "random_resized_crop", "resize",        "center_crop",     "random_crop",  "color_jitter",
     "random_grayscale",    "gaussian_blur", "random_rotation", "rand_augment", "auto_augment",
-    "horizontal_flip",     "vertical_flip", "random_erasing"};
+    "horizontal_flip",     "vertical_flip", "random_erasing",  "pad",          "random_scale",
+    "random_autocontrast", "gaussian_noise"};
 
 inline OpKind op_kind(std::string_view name) {
     for (std::size_t kind = 0; kind < op_names.size(); ++kind) {

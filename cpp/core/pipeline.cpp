@@ -16,7 +16,8 @@ bool is_flip(OpKind kind) {
 }
 
 bool is_pixel_op(OpKind kind) {
-    return kind >= OpKind::color_jitter && kind <= OpKind::auto_augment;
+    return (kind >= OpKind::color_jitter && kind <= OpKind::auto_augment) || kind == OpKind::random_autocontrast ||
+           kind == OpKind::gaussian_noise;
 }
 
 std::string size_text(Size size) {
@@ -168,7 +169,7 @@ std::size_t Pipeline::memory_of(const Scratch& scratch, const JpegHeader& header
 
 // dct_scale: the inverse transform gives half or quarter size for less work, if the box is that much too large.
 int Pipeline::denominator_of(const Stage& stage, const JpegHeader& header) const {
-    if (dct_scale_ == DctScale::off || !stage.scales()) return 1;
+    if (dct_scale_ == DctScale::off || !stage.scales() || stage.filter == Filter::nearest) return 1;
     // Chroma of an eighth (4:1:0): libjpeg scales a part of the picture in another way than the whole.
     if (header.mcu_width() * header.mcu_height() > 256) return 1;
     for (const int denominator : {4, 2})

@@ -5,6 +5,7 @@
 #include "core/affine.h"
 #include "core/blur.h"
 #include "core/colour.h"
+#include "core/noise.h"
 #include "core/policies.h"
 
 namespace trainload {
@@ -76,6 +77,13 @@ void apply_pixel_op(const OpSpec& op, Draws& draws, PictureView picture, OpScrat
             return rand_augment(op, draws, picture, scratch);
         case OpKind::auto_augment:
             return auto_augment(op, draws, picture, scratch);
+        case OpKind::random_autocontrast:
+            if (draws.uniform() < numbers[0]) autocontrast(picture);
+            return;
+        case OpKind::gaussian_noise: {
+            const std::uint32_t first = draws.bits();
+            return add_gaussian_noise(picture, numbers[0], numbers[1], {first, draws.bits()}, scratch);
+        }
         case OpKind::horizontal_flip:
             if (draws.uniform() < numbers[0]) flip_horizontally(picture);
             return;
@@ -88,7 +96,8 @@ void apply_pixel_op(const OpSpec& op, Draws& draws, PictureView picture, OpScrat
 }
 
 bool commutes_with_flips(OpKind kind) {
-    return kind != OpKind::random_rotation && kind != OpKind::rand_augment && kind != OpKind::auto_augment;
+    return kind != OpKind::random_rotation && kind != OpKind::rand_augment && kind != OpKind::auto_augment &&
+           kind != OpKind::gaussian_noise;
 }
 
 }  // namespace trainload

@@ -1,11 +1,14 @@
-// Separable antialiased bilinear resampling: Pillow's resize(size, BILINEAR, box=box) on 8-bit RGB with weights of 22
-// bits, columns first, rows second, 8-bit pixels in between. Bit-equal to it up to Pillow 12, which takes that order;
-// Pillow 13 takes either, so that a pixel may differ by one. This file makes the weights; the loops are kernels.
+// Separable antialiased resampling: Pillow's resize(size, filter, box=box) on 8-bit RGB with weights of 22 bits,
+// columns first, rows second, 8-bit pixels in between (clipped, as bicubic and lanczos go beyond). Bit-equal to it up
+// to Pillow 12, which takes that order; Pillow 13 takes either, so that a pixel may differ by one, or where it was
+// clipped by more. This file makes the weights; the loops are kernels.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
+
+#include "core/filter.h"
 
 namespace trainload {
 
@@ -19,7 +22,8 @@ struct AxisFilter {
     int first = 0, end = 0;           // the inputs that carry weight: [first, end)
     bool copies = false;              // every output is one input, unchanged
     std::vector<std::int32_t> start;  // relative to `first`
-    // A weight is high * 2^11 + low: two halves that fit the 16-bit multiply-and-add of SIMD. [outputs * taps]
+    // A weight is high * 2^11 + low, low >= 0: two halves that fit the 16-bit multiply-and-add of SIMD. [outputs *
+    // taps]
     std::vector<std::int16_t> high, low;
 
     // The pixels [from, to) of an axis become `scaled` pixels; outputs are those of [window_first, window_end), in
@@ -30,11 +34,17 @@ struct AxisFilter {
         int scaled;
         int window_first, window_end;
         bool mirrored;
+        Filter filter = Filter::bilinear;
     };
     void build(const Axis& axis, int tap_step);
 
   private:
-    void weigh(int from, int count, double center, double support, std::size_t at);
+    template <typename Shape>
+    void build_weighted(const Axis& axis, int tap_step, Shape shape);
+    void build_nearest(const Axis& axis, int tap_step);
+    template <typename Shape>
+    void weigh(int from, int count, double center, double stretch, std::size_t at, Shape shape);
+    void settle(const Axis& axis);
 
     std::vector<std::int32_t> counts_;
     std::vector<double> exact_;

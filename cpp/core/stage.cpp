@@ -36,8 +36,10 @@ Box StageRunner::visible(const Stage& stage) {
 
 std::size_t StageRunner::memory_of(const Stage& stage) {
     const Box part = visible(stage);
-    const double support = std::max(1.0, static_cast<double>(stage.box.height) / stage.scaled.height);
-    const auto reach = static_cast<std::int64_t>(std::min(part.height * support + 4 * support, stage.box.height * 2.0));
+    const double stretch = std::max(1.0, static_cast<double>(stage.box.height) / stage.scaled.height);
+    const double support = std::max(1.0, support_of(stage.filter));
+    const auto reach =
+        static_cast<std::int64_t>(std::min((part.height + 4 * support) * stretch, stage.box.height * 2.0 * support));
     return static_cast<std::size_t>((std::int64_t{part.width} * 3 + kPadding) * reach);
 }
 
@@ -45,10 +47,10 @@ Box StageRunner::begin(const Stage& stage, int denominator, bool mirror_x, bool 
     const Box part = visible(stage), box = stage.box, reach = stage.reach;
     const double d = denominator;
     columns_.build({reach.x / denominator, ceil_div(reach.x + reach.width, denominator), box.x / d,
-                    (box.x + box.width) / d, stage.scaled.width, part.x, part.x + part.width, mirror_x},
+                    (box.x + box.width) / d, stage.scaled.width, part.x, part.x + part.width, mirror_x, stage.filter},
                    AxisFilter::kColumnStep);
     rows_.build({reach.y / denominator, ceil_div(reach.y + reach.height, denominator), box.y / d,
-                 (box.y + box.height) / d, stage.scaled.height, part.y, part.y + part.height, mirror_y},
+                 (box.y + box.height) / d, stage.scaled.height, part.y, part.y + part.height, mirror_y, stage.filter},
                 AxisFilter::kRowStep);
     stride_ = static_cast<std::size_t>(columns_.outputs) * 3 + kPadding;
     // Taps with no weight read beyond the last row; what they read does not count.

@@ -41,9 +41,11 @@ void check_inside(Box box, const RgbArray& pixels) {
         throw nb::value_error("the region lies outside of the picture");
 }
 
-NewRgbArray resample(const RgbArray& pixels, std::array<int, 4> box, int width, int height, const std::string& name) {
+NewRgbArray resample(const RgbArray& pixels, std::array<int, 4> box, int width, int height, const std::string& name,
+                     const std::string& filter_name) {
     if (width < 1 || height < 1 || width > 65535 || height > 65535) throw nb::value_error("sides are 1 to 65535");
     const Kernels& kernels = checked_kernels(name);
+    const Filter filter = filter_called(filter_name);
     const auto source_width = static_cast<int>(pixels.shape(1)), source_height = static_cast<int>(pixels.shape(0));
     const Box part{box[0], box[1], box[2], box[3]};
     check_inside(part, pixels);
@@ -55,7 +57,7 @@ NewRgbArray resample(const RgbArray& pixels, std::array<int, 4> box, int width, 
     {
         const nb::gil_scoped_release unlocked;
         const Box all{0, 0, source.width, source.height}, window{0, 0, width, height};
-        const Stage stage{{source.width, source.height}, all, part, size, window, Padding::constant, {}};
+        const Stage stage{{source.width, source.height}, all, part, size, window, Padding::constant, {}, filter};
         PixelsSink sink(made);
         StageRunner runner(kernels);
         runner.rows_of(source, runner.begin(stage, 1, false, false));
@@ -77,7 +79,7 @@ void bind_decode(nb::module_& module) {
                nb::arg("height"), nb::arg("denominator") = 1, nb::arg("splices") = true,
                "A part of the picture (scaled down by `denominator`) as RGB.");
     module.def("resample", &resample, nb::arg("pixels"), nb::arg("box"), nb::arg("width"), nb::arg("height"),
-               nb::arg("kernels") = "",
-               "The box (x, y, width, height) of an RGB picture at another size, antialiased.");
+               nb::arg("kernels") = "", nb::arg("filter") = "bilinear",
+               "The box (x, y, width, height) of an RGB picture at another size, antialiased but for `nearest`.");
     module.def("kernel_names", &kernel_names, "The instruction sets that this processor runs, the fastest last.");
 }

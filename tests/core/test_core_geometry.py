@@ -32,7 +32,11 @@ FLIPS = st.one_of(
     st.builds(ops.RandomHorizontalFlip, st.sampled_from([0.5, 1.0])),
     st.builds(ops.RandomVerticalFlip, st.sampled_from([0.5, 1.0])),
 )
-FREE = st.builds(ops.Resize, st.integers(3, 30))
+FREE = st.one_of(
+    st.builds(ops.Resize, st.integers(3, 30)),
+    st.builds(ops.RandomScale, st.sampled_from([(0.5, 2.0), (0.1, 0.4)])),
+    st.builds(ops.Pad, PADDINGS, st.just((9, 99, 199)), MODES),
+)
 LISTS = st.tuples(st.lists(st.one_of(FLIPS, FLIPS, FIXED, FREE), max_size=4), FIXED, st.lists(FLIPS, max_size=1))
 
 
@@ -40,7 +44,8 @@ def one_after_the_other(steps: Sequence[Step], pixels: Pixels) -> Pixels:
     for step in steps:
         if isinstance(step, Scale):
             box = (step.left, step.top, step.width, step.height)
-            pixels = core_testing.resample(np.ascontiguousarray(pixels), box, step.to_width, step.to_height)
+            size = step.to_width, step.to_height
+            pixels = core_testing.resample(np.ascontiguousarray(pixels), box, *size, filter=step.interpolation)
         elif isinstance(step, Flip):
             pixels = pixels[:, ::-1] if step.is_horizontal else pixels[::-1]
         else:

@@ -26,7 +26,12 @@ def decode_region(
     data: NDArray[np.uint8], x: int, y: int, width: int, height: int, denominator: int = 1, splices: bool = True
 ) -> NDArray[np.uint8]: ...
 def resample(
-    pixels: NDArray[np.uint8], box: Sequence[int], width: int, height: int, kernels: str = ""
+    pixels: NDArray[np.uint8],
+    box: Sequence[int],
+    width: int,
+    height: int,
+    kernels: str = "",
+    filter: str = "bilinear",
 ) -> NDArray[np.uint8]: ...
 def kernel_names() -> list[str]: ...
 def philox4x32(counter: Sequence[int], key: Sequence[int]) -> list[int]: ...

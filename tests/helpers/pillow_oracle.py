@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageEnhance, ImageOps
 
-from trainload.images.ops.plan import Change, Cut, Erase, Flip, Scale, Step
+from noise_oracle import add_noise
+from trainload.images.ops.plan import Change, Cut, Erase, Flip, Noise, Scale, Step
 
 Pixels = NDArray[np.uint8]
 Adjust = Callable[[Image.Image, float], Image.Image]
 
-FILTERS = {"nearest": Image.Resampling.NEAREST, "bilinear": Image.Resampling.BILINEAR}
+FILTERS = {name: Image.Resampling[name.upper()] for name in ("nearest", "bilinear", "bicubic", "lanczos", "box")}
 
 
 def smooth_picture(height: int, width: int) -> Pixels:
@@ -91,7 +92,7 @@ def _carry_out(step: Step, pixels: Pixels) -> Pixels:
     if isinstance(step, Scale):
         box = (step.left, step.top, step.left + step.width, step.top + step.height)
         size = (step.to_width, step.to_height)
-        return np.asarray(Image.fromarray(pixels).resize(size, FILTERS["bilinear"], box=box))
+        return np.asarray(Image.fromarray(pixels).resize(size, FILTERS[step.interpolation], box=box))
     if isinstance(step, Cut):
         return cut(step, pixels)
     if isinstance(step, Flip):
@@ -100,6 +101,8 @@ def _carry_out(step: Step, pixels: Pixels) -> Pixels:
         erased = pixels.copy()
         erased[step.top : step.top + step.height, step.left : step.left + step.width] = step.value  # type: ignore[assignment]  # no test has noise here
         return erased
+    if isinstance(step, Noise):
+        return add_noise(step, pixels)
     return np.asarray(_change(step, Image.fromarray(np.ascontiguousarray(pixels))))
 
 
@@ -111,6 +114,17 @@ def _change(step: Change, picture: Image.Image) -> Image.Image:
     if step.name.startswith("augment."):
         return augment(picture, step.name.removeprefix("augment."), step.amount)
     return JITTERS[step.name](picture, step.amount)
+
+
+Box = tuple[float, float, float, float]
+
+
+def columns_first(pixels: Pixels, box: Box, width: int, height: int, interpolation: str) -> Pixels:
+    """Pillow's resize of the box (x, y, width, height) in the order of up to version 12, which is the core's."""
+    x, y, box_width, box_height = box
+    rows, kind = len(pixels), FILTERS[interpolation]
+    columns = Image.fromarray(pixels).resize((width, rows), kind, box=(x, 0, x + box_width, rows))
+    return np.asarray(columns.resize((width, height), kind, box=(0, y, width, y + box_height)))
 
 
 def cut(step: Cut, pixels: Pixels) -> Pixels:

@@ -22,6 +22,10 @@ DEFAULTS: list[tuple[Any, dict[str, Any]]] = [
     (tl.ColorJitter(), {"brightness": None, "contrast": None, "saturation": None, "hue": None}),
     (tl.RandomGrayscale(), {"p": 0.1}),
     (tl.GaussianBlur(3), {"sigma": (0.1, 2.0)}),
+    (tl.RandomScale(), {"interpolation": "bilinear", "antialias": True}),
+    (tl.Pad(1), {"fill": 0, "padding_mode": "constant"}),
+    (tl.RandomAutocontrast(), {"p": 0.5}),
+    (tl.GaussianNoise(), {"mean": 0.0, "sigma": 0.1, "clip": True}),
     (tl.RandomErasing(), {"p": 0.5, "scale": (0.02, 0.33), "ratio": (0.3, 3.3), "value": 0.0}),
     (tl.RandomRotation(10), {"interpolation": "nearest", "expand": False, "center": None, "fill": 0}),
     (tl.RandAugment(), {"num_ops": 2, "magnitude": 9, "num_magnitude_bins": 31, "interpolation": "nearest"}),
@@ -46,10 +50,19 @@ def test_operations_are_frozen_equal_and_pickle(op: Any, defaults: dict[str, Any
 @pytest.mark.parametrize(
     ("op", "kind", "numbers"),
     [
-        (tl.RandomResizedCrop((3, 4)), "random_resized_crop", [3, 4, 0.08, 1.0, 3 / 4, 4 / 3]),
-        (tl.Resize(256, max_size=400), "resize", [256, 0, 400]),
-        (tl.Resize((20, 30)), "resize", [20, 30, 0]),
-        (tl.Resize([20]), "resize", [20, 0, 0]),
+        (tl.RandomResizedCrop((3, 4)), "random_resized_crop", [3, 4, 0.08, 1.0, 3 / 4, 4 / 3, 0]),
+        (tl.Resize(256, max_size=400), "resize", [256, 0, 400, 0]),
+        (tl.Resize((20, 30)), "resize", [20, 30, 0, 0]),
+        (tl.Resize([20]), "resize", [20, 0, 0, 0]),
+        (tl.RandomResizedCrop(8, interpolation="bicubic"), "random_resized_crop", [8, 8, 0.08, 1.0, 3 / 4, 4 / 3, 1]),
+        (tl.Resize(8, "lanczos", 9), "resize", [8, 0, 9, 2]),
+        (tl.Resize((8, 9), "nearest", antialias=False), "resize", [8, 9, 0, 4]),
+        (tl.RandomScale((0.5, 2), "box"), "random_scale", [0.5, 2, 3]),
+        (tl.Pad(3), "pad", [3, 3, 3, 3, 0, 0, 0, 0]),
+        (tl.Pad((1, 2), (5, 6, 7)), "pad", [1, 2, 1, 2, 0, 5, 6, 7]),
+        (tl.Pad((1, 2, 3, 4), padding_mode="symmetric"), "pad", [1, 2, 3, 4, 3, 0, 0, 0]),
+        (tl.RandomAutocontrast(), "random_autocontrast", [0.5]),
+        (tl.GaussianNoise(0.2, 0.3), "gaussian_noise", [0.2, 0.3]),
         (tl.CenterCrop([7]), "center_crop", [7, 7]),
         (tl.RandomCrop(32, 4), "random_crop", [32, 32, 4, 4, 4, 4, 0, 0, 0, 0, 0]),
         (tl.RandomCrop(32, (1, 2), padding_mode="edge"), "random_crop", [32, 32, 1, 2, 1, 2, 0, 1, 0, 0, 0]),
@@ -79,8 +92,23 @@ def test_specs_say_the_numbers_of_the_core(op: tl.PictureOperation, kind: str, n
         lambda: tl.RandomResizedCrop(224, scale=(0.5, 0.1)),
         lambda: tl.RandomResizedCrop(224, scale=(0.0, 1.0)),
         lambda: tl.RandomResizedCrop(224, ratio=(-1.0, 1.0)),
-        lambda: tl.RandomResizedCrop(224, interpolation="bicubic"),
+        lambda: tl.RandomResizedCrop(224, interpolation="hamming"),
         lambda: tl.RandomResizedCrop(224, antialias=False),
+        lambda: tl.RandomResizedCrop(224, interpolation="bicubic", antialias=False),
+        lambda: tl.Resize(224, "cubic"),
+        lambda: tl.RandomScale((0.0, 1.0)),
+        lambda: tl.RandomScale((1.2, 0.8)),
+        lambda: tl.RandomScale(0.5),
+        lambda: tl.RandomScale(interpolation="hamming"),
+        lambda: tl.Pad(-1),
+        lambda: tl.Pad((1, 2, 3)),
+        lambda: tl.Pad(1, fill=256),
+        lambda: tl.Pad(1, padding_mode="wrap"),
+        lambda: tl.RandomAutocontrast(-0.1),
+        lambda: tl.GaussianNoise(sigma=-0.1),
+        lambda: tl.GaussianNoise(sigma=float("nan")),
+        lambda: tl.GaussianNoise(mean=1.5),
+        lambda: tl.GaussianNoise(clip=False),
         lambda: tl.RandomResizedCrop(224, scale=0.5),
         lambda: tl.RandomCrop(32, fill="red"),
         lambda: tl.Resize(224.5),
@@ -139,12 +167,15 @@ def test_enums_of_torchvision_stand_for_their_values() -> None:
     policy: Any = AutoAugmentPolicy.SVHN
     assert tl.RandomRotation(5, bilinear).spec() == tl.RandomRotation(5, "bilinear").spec()
     assert tl.AutoAugment(policy, bilinear).spec() == tl.AutoAugment("svhn", "bilinear").spec()
+    nearest: Any = InterpolationMode.NEAREST
     assert tl.Resize(5, bilinear).spec() == tl.Resize(5).spec()
-    with pytest.raises(tl.UsageError):
-        tl.Resize(5, InterpolationMode.NEAREST)  # type: ignore[arg-type]
+    assert tl.Resize(5, nearest).spec() == tl.Resize(5, "nearest").spec()
 
 
 def test_normalize_presets() -> None:
     assert tl.Normalize.imagenet() == tl.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
     assert tl.Normalize.cifar10() == tl.Normalize((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616))
     assert tl.Normalize.mnist() == tl.Normalize((0.1307,), (0.3081,))
+    assert tl.Normalize.mlperf() == tl.Normalize(
+        (123.68 / 255, 116.78 / 255, 103.94 / 255), (1 / 255, 1 / 255, 1 / 255)
+    )

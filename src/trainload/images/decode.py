@@ -65,7 +65,7 @@ class PictureDecoder:
         self._upright = orientation == "exif"
         if split.normalize and out == "uint8":
             raise UsageError("Normalize makes floats: leave it out, or give out='float32' or 'float16'")
-        size = split.output_size() or (array_shape[:2] if array_shape else None)
+        size = split.output_size(array_shape[:2] if array_shape else None)
         if size is None:
             raise UsageError(
                 "the pictures have many sizes: end with RandomResizedCrop, RandomCrop, CenterCrop or Resize"

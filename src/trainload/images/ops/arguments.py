@@ -9,6 +9,7 @@ from trainload.errors import UsageError
 Fill = float | Sequence[float]
 Interval = tuple[float, float]
 
+FILTERS = ("bilinear", "bicubic", "lanczos", "box", "nearest")
 _SIDE_LIMIT = 65535  # pixels: the largest side a JPEG can have
 
 
@@ -80,7 +81,20 @@ def choice(name: str, value: object, names: Sequence[str]) -> int:
     return names.index(plain)
 
 
-def bilinear(operation: str, interpolation: object, antialias: bool | None) -> None:
-    """The one filter that the core resizes with."""
-    if getattr(interpolation, "value", interpolation) != "bilinear" or antialias is False:
-        raise UsageError(f"{operation} resizes with interpolation='bilinear' and antialias=True only")
+def padding(value: int | Sequence[int]) -> tuple[int, int, int, int]:
+    """(left, top, right, bottom) in pixels: no number is none, one is all, two are left and right, top and bottom."""
+    sides = (value,) if isinstance(value, int) else tuple(value)
+    if len(sides) not in (0, 1, 2, 4) or any(not 0 <= side <= _SIDE_LIMIT for side in sides):
+        raise UsageError(f"padding is {value!r}; give 1, 2 or 4 numbers of pixels in 0 .. {_SIDE_LIMIT}")
+    if not sides:
+        return 0, 0, 0, 0
+    repeated = sides * (4 // len(sides))
+    return repeated[0], repeated[1], repeated[2], repeated[3]
+
+
+def resize_filter(interpolation: object, antialias: bool | None) -> int:
+    """The number of a filter that the core resizes with (cpp/core/filter.h); all but "nearest" are antialiased."""
+    number = choice("interpolation", interpolation, FILTERS)
+    if antialias is False and FILTERS[number] != "nearest":
+        raise UsageError(f"interpolation={FILTERS[number]!r} is antialiased: antialias=False goes with 'nearest' only")
+    return number

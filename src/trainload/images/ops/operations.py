@@ -17,6 +17,7 @@ from trainload.images.ops.arguments import Fill
 from trainload.images.ops.protocols import PictureOperation, Spec
 
 Interpolation = Literal["nearest", "bilinear"]
+ResizeFilter = Literal["bilinear", "bicubic", "lanczos", "box", "nearest"]
 PaddingMode = Literal["constant", "edge", "reflect", "symmetric"]
 
 _INTERPOLATIONS = ("nearest", "bilinear")
@@ -31,17 +32,17 @@ class RandomResizedCrop(PictureOperation):
     size: int | Sequence[int]
     scale: Sequence[float] = (0.08, 1.0)
     ratio: Sequence[float] = (3.0 / 4.0, 4.0 / 3.0)
-    interpolation: str = "bilinear"
+    interpolation: ResizeFilter = "bilinear"
     antialias: bool | None = True
 
     def __post_init__(self) -> None:
-        checks.bilinear("RandomResizedCrop", self.interpolation, self.antialias)
         self.spec()
 
     def spec(self) -> Spec:
         scale = checks.positive_interval("scale", self.scale)
         ratio = checks.positive_interval("ratio", self.ratio)
-        return "random_resized_crop", [*checks.size("size", self.size), *scale, *ratio]
+        filter_number = checks.resize_filter(self.interpolation, self.antialias)
+        return "random_resized_crop", [*checks.size("size", self.size), *scale, *ratio, filter_number]
 
 
 @dataclass(frozen=True)
@@ -49,25 +50,44 @@ class Resize(PictureOperation):
     """The picture resized to (height, width), or by one number: the shorter side, the longer at most `max_size`."""
 
     size: int | Sequence[int]
-    interpolation: str = "bilinear"
+    interpolation: ResizeFilter = "bilinear"
     max_size: int | None = None
     antialias: bool | None = True
 
     def __post_init__(self) -> None:
-        checks.bilinear("Resize", self.interpolation, self.antialias)
         self.spec()
 
     def spec(self) -> Spec:
         sides = checks.sides("size", self.size)
+        filter_number = checks.resize_filter(self.interpolation, self.antialias)
         if len(sides) == 2:
             if self.max_size is not None:
                 raise UsageError("max_size goes with one number for size (the shorter side)")
-            return "resize", [*sides, 0.0]
+            return "resize", [*sides, 0.0, filter_number]
         shorter = sides[0]
         longest = 0 if self.max_size is None else checks.side("max_size", self.max_size)
         if longest and longest <= shorter:
             raise UsageError(f"max_size {longest} must be above size {shorter}")
-        return "resize", [shorter, 0.0, longest]
+        return "resize", [shorter, 0.0, longest, filter_number]
+
+
+@dataclass(frozen=True)
+class RandomScale(PictureOperation):
+    """Both sides times one random factor; a crop must follow, as the pictures of a batch have one size.
+
+    scale: the factor's range. The sides are cut to whole pixels. (torchvision's ScaleJitter, without its target size.)
+    """
+
+    scale: Sequence[float] = (0.8, 1.2)
+    interpolation: ResizeFilter = "bilinear"
+    antialias: bool | None = True
+
+    def __post_init__(self) -> None:
+        self.spec()
+
+    def spec(self) -> Spec:
+        scale = checks.positive_interval("scale", self.scale)
+        return "random_scale", [*scale, checks.resize_filter(self.interpolation, self.antialias)]
 
 
 @dataclass(frozen=True)
@@ -100,19 +120,29 @@ class RandomCrop(PictureOperation):
         self.spec()
 
     def spec(self) -> Spec:
-        numbers = [*checks.size("size", self.size), *_padding(self.padding), float(self.pad_if_needed)]
+        padding = checks.padding(() if self.padding is None else self.padding)
+        numbers = [*checks.size("size", self.size), *padding, float(self.pad_if_needed)]
         mode = checks.choice("padding_mode", self.padding_mode, _PADDING_MODES)
         return "random_crop", [*numbers, mode, *checks.fill_colour(self.fill)]
 
 
-def _padding(padding: int | Sequence[int] | None) -> tuple[int, int, int, int]:
-    sides = () if padding is None else (padding,) if isinstance(padding, int) else tuple(padding)
-    if len(sides) not in (0, 1, 2, 4) or any(not 0 <= side <= 65535 for side in sides):
-        raise UsageError(f"padding is {padding!r}; give 1, 2 or 4 numbers of pixels in 0 .. 65535")
-    if not sides:
-        return 0, 0, 0, 0
-    repeated = sides * (4 // len(sides))
-    return repeated[0], repeated[1], repeated[2], repeated[3]
+@dataclass(frozen=True)
+class Pad(PictureOperation):
+    """Pixels around the picture: of one colour, or the picture's own.
+
+    padding: one number, (left and right, top and bottom) or (left, top, right, bottom).
+    """
+
+    padding: int | Sequence[int]
+    fill: Fill = 0
+    padding_mode: PaddingMode = "constant"
+
+    def __post_init__(self) -> None:
+        self.spec()
+
+    def spec(self) -> Spec:
+        mode = checks.choice("padding_mode", self.padding_mode, _PADDING_MODES)
+        return "pad", [*checks.padding(self.padding), mode, *checks.fill_colour(self.fill)]
 
 
 @dataclass(frozen=True)
@@ -197,6 +227,19 @@ class RandomGrayscale(PictureOperation):
 
 
 @dataclass(frozen=True)
+class RandomAutocontrast(PictureOperation):
+    """With probability p each channel is stretched: its darkest value becomes 0, its brightest 255."""
+
+    p: float = 0.5
+
+    def __post_init__(self) -> None:
+        checks.probability("p", self.p)
+
+    def spec(self) -> Spec:
+        return "random_autocontrast", [self.p]
+
+
+@dataclass(frozen=True)
 class GaussianBlur(PictureOperation):
     """A Gaussian of random sigma (pixels) cut to `kernel_size` (odd; one number or (width, height)), edges mirrored."""
 
@@ -212,6 +255,27 @@ class GaussianBlur(PictureOperation):
             raise UsageError(f"kernel_size is {self.kernel_size!r}; give odd numbers below 512")
         pair = (self.sigma, self.sigma) if isinstance(self.sigma, int | float) else self.sigma
         return "gaussian_blur", [*sides, *checks.positive_interval("sigma", pair)]
+
+
+@dataclass(frozen=True)
+class GaussianNoise(PictureOperation):
+    """A normal number of its own is added to every value, rounded to 8 bits. mean, sigma: in units of 0 .. 1."""
+
+    mean: float = 0.0
+    sigma: float = 0.1
+    clip: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.clip:
+            raise UsageError("GaussianNoise works on 8-bit pixels, which have no room for values that are not clipped")
+        self.spec()
+
+    def spec(self) -> Spec:
+        if not -1.0 <= self.mean <= 1.0:
+            raise UsageError(f"mean is {self.mean}; it lies in -1 .. 1")
+        if not 0.0 <= self.sigma <= 1000.0:
+            raise UsageError(f"sigma is {self.sigma}; it lies in 0 .. 1000")
+        return "gaussian_noise", [self.mean, self.sigma]
 
 
 @dataclass(frozen=True)
@@ -346,3 +410,8 @@ class Normalize(PictureOperation):
     def mnist(cls) -> Normalize:
         """Of the 60,000 training pictures of MNIST."""
         return cls((0.1307,), (0.3081,))
+
+    @classmethod
+    def mlperf(cls) -> Normalize:
+        """Of MLPerf Training's ResNet-50: 123.68, 116.78, 103.94 subtracted from values 0 .. 255, nothing divided."""
+        return cls((123.68 / 255, 116.78 / 255, 103.94 / 255), (1 / 255,) * 3)

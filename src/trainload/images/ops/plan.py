@@ -16,6 +16,7 @@ import numpy as np
 
 from trainload import _core
 from trainload.errors import UsageError
+from trainload.images.ops.arguments import FILTERS
 from trainload.images.ops.protocols import PictureOperation
 from trainload.running.philox import Draws
 
@@ -39,11 +40,12 @@ RAND_AUGMENT_NAMES = (
 _SIGNED = frozenset(RAND_AUGMENT_NAMES[1:10])
 _PADDING_MODES = ("constant", "edge", "reflect", "symmetric")
 _TRIES = 10
+_NUMBERS = 16  # of an operation, at most: those that are not given are 0
 
 
 @dataclass(frozen=True)
 class Scale:
-    """The box becomes the whole picture, resized to `to_width` x `to_height`."""
+    """The box becomes the whole picture, resized to `to_width` x `to_height` by the filter `interpolation`."""
 
     left: int
     top: int
@@ -51,6 +53,7 @@ class Scale:
     height: int
     to_width: int
     to_height: int
+    interpolation: str = "bilinear"
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,15 @@ class Change:
 
 
 @dataclass(frozen=True)
+class Noise:
+    """Normal numbers of `mean` and `sigma` (in units of 0 .. 1) are added: those of cpp/core/noise.h under `key`."""
+
+    mean: float
+    sigma: float
+    key: tuple[int, int]
+
+
+@dataclass(frozen=True)
 class Erase:
     """The box is filled; with `value`, or with normal numbers where it is None."""
 
@@ -94,7 +106,7 @@ class Erase:
     value: tuple[float, float, float] | None
 
 
-Step = Scale | Cut | Flip | Change | Erase
+Step = Scale | Cut | Flip | Change | Noise | Erase
 
 
 class Mirror(NamedTuple):
@@ -131,6 +143,7 @@ def plan_sample(
     mirror = Mirror(False, False)
     for position, op in ops:
         kind, numbers = op.spec()
+        numbers = [*numbers, *[0.0] * (_NUMBERS - len(numbers))]  # as the core does
         draws = Draws(seed, epoch, sample, position, draw)
         plan = _GEOMETRY.get(kind)
         new = plan(numbers, draws, width, height, mirror) if plan else _PLANS[kind](numbers, draws, width, height)
@@ -145,8 +158,16 @@ def plan_sample(
     return steps
 
 
+def size_after(op: PictureOperation, size: tuple[int, int]) -> tuple[int, int]:
+    """(height, width) of a picture of that size after an operation that draws no size."""
+    (step,) = plan_sample([(0, op)], width=size[1], height=size[0], seed=0, epoch=0, sample=0)
+    if isinstance(step, Scale):
+        return step.to_height, step.to_width
+    return (step.height, step.width) if isinstance(step, Cut) else size
+
+
 def _random_resized_crop(p: list[float], draws: Draws, width: int, height: int, mirror: Mirror) -> list[Step]:
-    to_height, to_width = int(p[0]), int(p[1])
+    to_height, to_width, interpolation = int(p[0]), int(p[1]), FILTERS[int(p[6])]
     low, high = math.log(p[4]), math.log(p[5])
     for _ in range(_TRIES):
         area = width * height * draws.uniform(p[2], p[3])
@@ -156,25 +177,32 @@ def _random_resized_crop(p: list[float], draws: Draws, width: int, height: int, 
             room_x, room_y = width - box_width, height - box_height
             y, x = draws.below(room_y + 1), draws.below(room_x + 1)
             left, top = mirror.place(x, y, room_x, room_y)
-            return [Scale(left, top, box_width, box_height, to_width, to_height)]
+            return [Scale(left, top, box_width, box_height, to_width, to_height, interpolation)]
     box_width, box_height = width, height
     if width / height < p[4]:
         box_height = min(max(round(width / p[4]), 1), height)
     elif width / height > p[5]:
         box_width = min(max(round(height * p[5]), 1), width)
     left, top = (width - box_width) // 2, (height - box_height) // 2
-    return [Scale(left, top, box_width, box_height, to_width, to_height)]
+    return [Scale(left, top, box_width, box_height, to_width, to_height, interpolation)]
 
 
 def _resize(p: list[float], draws: Draws, width: int, height: int, mirror: Mirror) -> list[Step]:
+    interpolation = FILTERS[int(p[3])]
     if p[1]:
-        return [Scale(0, 0, width, height, int(p[1]), int(p[0]))]
+        return [Scale(0, 0, width, height, int(p[1]), int(p[0]), interpolation)]
     shorter = int(p[0])
     longer = int(shorter * max(width, height) / min(width, height))
     if p[2] and longer > p[2]:
         shorter, longer = int(p[2] * shorter / longer), int(p[2])
     to_width, to_height = (shorter, longer) if width <= height else (longer, shorter)
-    return [Scale(0, 0, width, height, to_width, to_height)]
+    return [Scale(0, 0, width, height, to_width, to_height, interpolation)]
+
+
+def _random_scale(p: list[float], draws: Draws, width: int, height: int, mirror: Mirror) -> list[Step]:
+    factor = draws.uniform(p[0], p[1])
+    to_width, to_height = max(1, int(width * factor)), max(1, int(height * factor))
+    return [Scale(0, 0, width, height, to_width, to_height, FILTERS[int(p[2])])]
 
 
 def _center_crop(p: list[float], draws: Draws, width: int, height: int, mirror: Mirror) -> list[Step]:
@@ -200,6 +228,12 @@ def _random_crop(p: list[float], draws: Draws, width: int, height: int, mirror: 
     return [Cut(x - left, y - top, to_width, to_height, _PADDING_MODES[int(p[7])], fill)]
 
 
+def _pad(p: list[float], draws: Draws, width: int, height: int, mirror: Mirror) -> list[Step]:
+    left, top, right, bottom = (int(number) for number in p[:4])
+    fill = (int(p[5]), int(p[6]), int(p[7]))
+    return [Cut(-left, -top, width + left + right, height + top + bottom, _PADDING_MODES[int(p[4])], fill)]
+
+
 def _horizontal_flip(p: list[float], draws: Draws, width: int, height: int) -> list[Step]:
     return [Flip(is_horizontal=True)] if draws.uniform() < p[0] else []
 
@@ -220,6 +254,14 @@ def _color_jitter(p: list[float], draws: Draws, width: int, height: int) -> list
 
 def _random_grayscale(p: list[float], draws: Draws, width: int, height: int) -> list[Step]:
     return [Change("Grayscale")] if draws.uniform() < p[0] else []
+
+
+def _random_autocontrast(p: list[float], draws: Draws, width: int, height: int) -> list[Step]:
+    return [Change("augment.AutoContrast")] if draws.uniform() < p[0] else []
+
+
+def _gaussian_noise(p: list[float], draws: Draws, width: int, height: int) -> list[Step]:
+    return [Noise(p[0], p[1], (draws.bits(), draws.bits()))]
 
 
 def _gaussian_blur(p: list[float], draws: Draws, width: int, height: int) -> list[Step]:
@@ -290,15 +332,19 @@ def _random_erasing(p: list[float], draws: Draws, width: int, height: int) -> li
 _GEOMETRY = {
     "random_resized_crop": _random_resized_crop,
     "resize": _resize,
+    "random_scale": _random_scale,
     "center_crop": _center_crop,
     "random_crop": _random_crop,
+    "pad": _pad,
 }
 _PLANS = {
     "horizontal_flip": _horizontal_flip,
     "vertical_flip": _vertical_flip,
     "color_jitter": _color_jitter,
     "random_grayscale": _random_grayscale,
+    "random_autocontrast": _random_autocontrast,
     "gaussian_blur": _gaussian_blur,
+    "gaussian_noise": _gaussian_noise,
     "random_rotation": _random_rotation,
     "rand_augment": _rand_augment,
     "auto_augment": _auto_augment,

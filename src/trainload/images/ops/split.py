@@ -16,6 +16,7 @@ import numpy as np
 
 from trainload.errors import UsageError
 from trainload.images.ops.operations import Normalize, RandomErasing
+from trainload.images.ops.plan import size_after
 from trainload.images.ops.protocols import (
     BatchCallable,
     BatchContext,
@@ -34,17 +35,21 @@ _GEOMETRY, _ERASING = 0, 2
 _STAGES = {
     "random_resized_crop": _GEOMETRY,
     "resize": _GEOMETRY,
+    "random_scale": _GEOMETRY,
     "center_crop": _GEOMETRY,
     "random_crop": _GEOMETRY,
+    "pad": _GEOMETRY,
     "color_jitter": 1,
     "random_grayscale": 1,
+    "random_autocontrast": 1,
     "gaussian_blur": 1,
+    "gaussian_noise": 1,
     "random_rotation": 1,
     "rand_augment": 1,
     "auto_augment": 1,
     "random_erasing": _ERASING,
 }
-_STAGE_NAMES = ("a crop or resize", "an operation on pixels", "RandomErasing")
+_STAGE_NAMES = ("a crop, resize or padding", "an operation on pixels", "RandomErasing")
 
 
 @dataclass(frozen=True)
@@ -82,14 +87,21 @@ class OpSplit:
             specs.append((kind, position, [float(number) for number in numbers]))
         return specs
 
-    def output_size(self) -> tuple[int, int] | None:
-        """(height, width) that every picture comes out with; None where that depends on the picture."""
-        for _, op in reversed(self.core):
+    def output_size(self, picture: tuple[int, int] | None = None) -> tuple[int, int] | None:
+        """(height, width) that every picture comes out with; None where that depends on the picture.
+
+        picture: (height, width) of all pictures where they are alike; else a resize by the shorter side is not told.
+        """
+        size = picture
+        for _, op in self.core:
             kind, numbers = op.spec()
-            if _STAGES.get(kind) == _GEOMETRY:
-                height, width = numbers[:2]
-                return (int(height), int(width)) if width else None
-        return None
+            if kind in ("random_resized_crop", "center_crop", "random_crop") or (kind == "resize" and numbers[1]):
+                size = int(numbers[0]), int(numbers[1])
+            elif kind == "random_scale" or (kind == "resize" and not picture):
+                size = None
+            elif kind in ("resize", "pad") and size:
+                size = size_after(op, size)
+        return size
 
     def _in_output_units(self, op: RandomErasing, out: Out, *, after_normalize: bool) -> RandomErasing:
         if isinstance(op.value, str):
