@@ -72,6 +72,12 @@ std::vector<Pipeline> pipelines() {
     const OpSpec blur = op(OpKind::gaussian_blur, 6, {5, 7, 0.1, 2});
     const OpSpec random = op(OpKind::rand_augment, 7, {2, 9, 31, 1, 1, 2, 3});
     const OpSpec policy = op(OpKind::auto_augment, 8, {0, 0, 0, 0, 0});
+    const OpSpec scaled = op(OpKind::random_scale, 9, {0.2, 2.5, static_cast<double>(Filter::bicubic)});
+    const OpSpec edged = op(OpKind::pad, 10, {9, 8, 7, 6, 3});
+    const OpSpec wide =
+        op(OpKind::random_resized_crop, 11, {61, 47, 0.08, 1, 0.75, 1.3333, static_cast<double>(Filter::lanczos)});
+    const OpSpec stretched = op(OpKind::random_autocontrast, 12, {0.5});
+    const OpSpec noise = op(OpKind::gaussian_noise, 13, {0.1, 0.2});
     const PictureLimits limits{1 << 24, std::size_t{1} << 30};
     std::vector<Pipeline> made;
     made.emplace_back(std::vector{crop, flip}, OutputFormat{OutputType::uint8, OutputLayout::nhwc, 47, 61, mean, std},
@@ -84,6 +90,11 @@ std::vector<Pipeline> pipelines() {
                       limits);
     made.emplace_back(std::vector{crop, flip, jitter, blur, random, policy},
                       OutputFormat{OutputType::uint8, OutputLayout::nchw, 47, 61, mean, std}, DctScale::off, limits);
+    made.emplace_back(std::vector{scaled, edged, wide, stretched, noise, flip},
+                      OutputFormat{OutputType::uint8, OutputLayout::nhwc, 47, 61, mean, std}, DctScale::automatic,
+                      limits);
+    made.emplace_back(std::vector{wide, flip}, OutputFormat{OutputType::uint8, OutputLayout::nhwc, 47, 61, mean, std},
+                      DctScale::automatic, limits);
     return made;
 }
 
