@@ -5,8 +5,9 @@ Pictures         pack_images, pack_arrays, PackSummary: folders, tars, MNIST and
                  open_images: DtsReader, ArrayReader, FolderReader, whose items are a Sample; extract
                  ImageLoader: batches of any ImageSet; Tuning, BufferPair, MemoryPlan: its threads and memory
 Operations       CenterCrop, RandomCrop, RandomResizedCrop, RandomScale, Resize, Pad
-                 RandomHorizontalFlip, RandomVerticalFlip, RandomRotation, ColorJitter, RandomGrayscale, RandomAutocontrast
-                 GaussianBlur, GaussianNoise, AutoAugment, RandAugment, Normalize, RandomErasing; per batch: CutMix, MixUp
+                 RandomHorizontalFlip, RandomVerticalFlip, RandomRotation, ColorJitter, RandomGrayscale
+                 RandomAutocontrast, GaussianBlur, GaussianNoise, AutoAugment, RandAugment
+                 Normalize, RandomErasing; per batch: CutMix, MixUp
                  Operation: PictureOperation, or BatchOperation, which gets a BatchContext
 Recordings       Recorder, HyperframeWriter; recover: what a crash left
                  open_recording: HyperframeReader, which gives a Frame or a Window; register_decoder

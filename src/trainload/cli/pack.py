@@ -55,6 +55,15 @@ class Check(StrEnum):
     decode = "decode"
 
 
+class Expect(StrEnum):
+    imagenet = "imagenet"
+
+
+class Names(StrEnum):
+    plain = "plain"
+    genuine = "genuine"
+
+
 class _ClassesFrom(TyperCommand):
     """Takes `--classes from FILE` as `--classes FILE`."""
 
@@ -67,10 +76,15 @@ class _ClassesFrom(TyperCommand):
 
 @pack_app.command(cls=_ClassesFrom)
 def images(
-    src: Annotated[str, typer.Argument(metavar="SRC", help="Class folders, train/ and val/ of them, or a tar.")],
-    out: Annotated[str, typer.Argument(metavar="OUT", help="The .dts file; a folder where SRC has train/ or val/.")],
+    src: Annotated[
+        str, typer.Argument(metavar="SRC", help="Class folders, train/ and val/ of them, a tar, ImageNet's archives.")
+    ],
+    out: Annotated[str, typer.Argument(metavar="OUT", help="The .dts file; a folder where SRC has train and val.")],
     level: Annotated[int, typer.Option(min=0, max=3, help="0 keeps the source bytes, 1 to 3 shrink.")] = 3,
-    split: Annotated[SplitName, typer.Option(help="What a SRC without train/ and val/ is.")] = SplitName.train,
+    split: Annotated[
+        SplitName | None,
+        typer.Option(help="What a SRC without train/ and val/ is.", show_default="train, but by the archive's name"),
+    ] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes.", show_default="one per core")] = None,
     volumes: Annotated[int, typer.Option(min=1, help="Files per set.")] = 1,
     exif: Annotated[Exif, typer.Option(help="Levels 1 to 3: turn pictures upright as EXIF says?")] = Exif.ignore,
@@ -79,7 +93,9 @@ def images(
     check: Annotated[Check, typer.Option(help="Level 0: how to look for damage.")] = Check.markers,
     seed: Annotated[int, typer.Option(help="Of the order of the pictures.")] = REFERENCE_SEED,
     reference: Annotated[bool, typer.Option("--reference", help="The genuine exporter's bytes.")] = False,
-    min_blocks: Annotated[str, typer.Option(help="Reference, level 0: blocks to open with, or auto.")] = "auto",
+    min_blocks: Annotated[
+        str, typer.Option(metavar="N|N,N|auto", help="Reference, level 0: blocks to open with; of train and val.")
+    ] = "auto",
     resume: Annotated[bool, typer.Option("--resume", help="Go on with what a killed run left.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace OUT where it exists.")] = False,
     classes: Annotated[
@@ -94,6 +110,21 @@ def images(
     classes_as_is: Annotated[
         bool, typer.Option("--classes-as-is", help="Folders named train, val, test and the like are classes.")
     ] = False,
+    labels: Annotated[
+        str | None,
+        typer.Option(
+            "--labels",
+            metavar="FILE",
+            help="Of pictures in no class folders: lines of name and class, a CSV, classes in order, ImageNet's kit.",
+        ),
+    ] = None,
+    expect: Annotated[
+        Expect | None, typer.Option(help="Compare with what was published; pack nothing where SRC differs.")
+    ] = None,
+    names: Annotated[
+        Names, typer.Option(help="genuine: OUT is a folder and gets imagenet_{train,val}_lvN.dts.")
+    ] = Names.plain,
+    val_set_prep: Annotated[bool, typer.Option("--val-set-prep", help="Set the header's flag of that name.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Pack a folder of pictures (or a tar of one) into DTS."""
@@ -103,7 +134,7 @@ def images(
             src,
             out,
             level=level,
-            split=split.value,
+            split=None if split is None else split.value,
             reference=reference,
             min_blocks=_min_blocks(min_blocks),
             volumes=volumes,
@@ -117,11 +148,17 @@ def images(
             overwrite=overwrite,
             classes=classes,
             classes_as_is=classes_as_is,
+            labels=labels,
+            expect=None if expect is None else "imagenet",
+            names=names.value,
+            val_set_prep=val_set_prep,
             progress=bar.show,
         )
     if as_json:
         print(json.dumps(summary.facts(), indent=1))
         return
+    for line in summary.compared:
+        Terminal().print(f"as published: {line}", soft_wrap=True)
     for each in summary.sets:
         for line in _lines(each, exif):
             Terminal().print(line, soft_wrap=True)
@@ -154,12 +191,13 @@ def _way_on(error: BaseException) -> str:
     return "the same command with --resume goes on from there"
 
 
-def _min_blocks(text: str) -> int | None:
+def _min_blocks(text: str) -> int | tuple[int, int] | None:
     if text == "auto":
         return None
-    if not text.isdecimal():
-        raise UsageError(f"--min-blocks takes a number or auto, not {text}")
-    return int(text)
+    numbers = text.split(",")
+    if len(numbers) > 2 or not all(map(str.isdecimal, numbers)):
+        raise UsageError(f"--min-blocks takes a number, two (of train and val), or auto, not {text}")
+    return int(numbers[0]) if len(numbers) == 1 else (int(numbers[0]), int(numbers[1]))
 
 
 def _lines(each: SetSummary, exif: Exif) -> list[str]:
@@ -189,10 +227,10 @@ def _lines(each: SetSummary, exif: Exif) -> list[str]:
 
 
 class _Rate(ProgressColumn):
-    """Pictures per second of this run, what an earlier one did left out."""
+    """Pictures per second of this run, what an earlier one did left out; of an archive that is checked, MB."""
 
     def render(self, task: Task) -> Text:
-        return Text("" if task.speed is None else f"{task.speed:,.0f} pictures/s")
+        return Text("" if task.speed is None else f"{task.speed:,.0f} {task.fields['unit']}/s")
 
 
 class _Bar:
@@ -212,7 +250,7 @@ class _Bar:
     def show(self, progress: PackProgress) -> None:
         if progress.path not in self._tasks:
             self._tasks[progress.path] = self._bar.add_task(
-                plain(progress.path), total=progress.total, completed=progress.resumed
+                plain(progress.path), total=progress.total, completed=progress.resumed, unit=progress.unit
             )
         self._bar.update(self._tasks[progress.path], completed=progress.done, refresh=True)  # type: ignore[arg-type]
 

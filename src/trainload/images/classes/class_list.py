@@ -7,6 +7,7 @@ where folder names alone would not give the labels back. Parses and checks; read
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ from trainload.images.format import rules
 CLASSES_FILE = "trainload-classes.json"
 MAX_CLASS_LIST_BYTES = 64 << 20
 MAX_NAMED = 5  # classes in one message
+_SYNSET = re.compile(r"n\d{8} ")  # "n01440764 tench, Tinca tinca", as lists of ImageNet's classes have it
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +79,16 @@ def class_list_from_json(data: bytes, path: str) -> ClassList:
 
 
 def class_list_from_text(data: bytes, path: str) -> ClassList:
-    """The list of a text file with one name per line, UTF-8. Raises UsageError for an empty line between two names."""
+    """The list of a text file with one name per line, UTF-8; lines of WordNet ID and words give the IDs.
+
+    Raises UsageError for an empty line between two names.
+    """
     text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape")
     lines = [line.removesuffix("\r") for line in text.rstrip("\r\n").split("\n")]
     if "" in lines[:-1]:
         raise UsageError(f"line {lines.index('') + 1} of a list of classes is empty: {path}")
+    if all(map(_SYNSET.match, lines)):
+        lines = [line.partition(" ")[0] for line in lines]
     return ClassList.of_names(lines if lines != [""] else [], path)
 
 

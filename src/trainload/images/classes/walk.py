@@ -86,6 +86,23 @@ class ClassFolders:
         return rows
 
 
+def flat_pictures(root: str, endings: Sequence[str], left_out: LeftOut) -> PictureRows:
+    """The pictures that lie in the folder itself, with their sizes; what else lies there is added to `left_out`."""
+    rows = PictureRows()
+    with os.scandir(root) as entries:
+        for entry in entries:
+            kind = _kind_of(entry, root, "")
+            if is_hidden(entry.name):
+                left_out.add(reasons.HIDDEN, entry.name)
+            elif kind is _Kind.FILE and has_ending(entry.name, endings):
+                rows.add(os.fsencode(entry.name), entry.stat().st_size)
+            elif kind in (_Kind.FOLDER, _Kind.LINKED_FOLDER):
+                left_out.add(reasons.FOLDER, entry.name)
+            else:
+                left_out.add(_REASON.get(kind, reasons.NO_PICTURE_NAME), entry.name)
+    return rows
+
+
 def _pictures_below(
     root: str, folder: str, endings: tuple[str, ...], left_out: LeftOut, with_sizes: bool
 ) -> Iterator[tuple[str, int]]:

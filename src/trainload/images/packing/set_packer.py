@@ -38,12 +38,13 @@ SYNC_BLOCKS = 64  # 1 GB: so much has to be packed again after a failed sync, or
 
 @dataclass(frozen=True, slots=True)
 class PackProgress:
-    """How far a set is: pictures done of all; `resumed` of them by an earlier run."""
+    """How far a set is: pictures done of all; `resumed` of them by an earlier run. unit: what is counted."""
 
     path: str
     done: int
     total: int
     resumed: int
+    unit: str = "pictures"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +64,7 @@ class PackOptions:
     check: Literal["markers", "decode"]
     resume: bool
     overwrite: bool
+    val_set_prep: bool
 
 
 class SetPacker:
@@ -160,6 +162,7 @@ class SetPacker:
             sizes=table.sizes,
             block_header_size=block_header_size,
             parameters=self._parameters(),
+            val_set_prep=options.val_set_prep,
         )
 
     # ---- blocks -----------------------------------------------------------------------------------------------------

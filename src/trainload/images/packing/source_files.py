@@ -32,6 +32,18 @@ class FolderFiles:
             return source.read_at(0, locator[2])
 
 
+@dataclass(frozen=True, slots=True)
+class FlatFiles:
+    """Reads pictures that lie in a folder without class folders, by `class/name`; pickles as its path."""
+
+    path: str
+
+    def read(self, locator: Locator) -> bytes:
+        """As `FolderFiles.read`."""
+        name, place, size = locator
+        return FolderFiles(self.path).read((name.partition(b"/")[2], place, size))
+
+
 class TarFiles:
     """Reads pictures of a tar at their places, nothing is unpacked; pickles as its path."""
 
@@ -49,4 +61,4 @@ class TarFiles:
         return TarFiles, (self._source.path,)
 
 
-Files = FolderFiles | TarFiles
+Files = FolderFiles | FlatFiles | TarFiles

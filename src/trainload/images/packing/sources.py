@@ -1,15 +1,16 @@
 """Where pictures come from: class folders, a tar of them, a tar of class tars; as one compact table, no pixel read.
 
-A source has one split, or `train` and `val` (or one of the two) at its top and nothing beside them. Pictures are known
-by their names' endings (PICTURE_ENDINGS, any case); what they really are is for packing.levels to find out. The list is
-in the spec's order (docs/spec/dts.md, section 5).
+A source has one split, or `train` and `val` (or one of the two) at its top and nothing beside them, or is a folder of
+ImageNet's archives. One split, of two `val`, may have a list of labels in the place of class folders. Pictures are
+known by their names' endings (PICTURE_ENDINGS, any case); what they really are is for packing.levels to find out. The
+list is in the spec's order (docs/spec/dts.md, section 5).
 """
 
 from __future__ import annotations
 
 import os
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,6 +24,9 @@ from trainload.images.classes.class_list import ClassList, some
 from trainload.images.classes.left_out import LeftOut, lines_of
 from trainload.images.classes.picture_rows import PictureRows, empty_classes
 from trainload.images.classes.walk import ClassFolders
+from trainload.images.packing.flat_source import Labels, flat_folder, flat_tar
+from trainload.images.packing.label_list import LabelList
+from trainload.images.packing.official_archives import beside, official_parts
 from trainload.images.packing.source_files import Files, FolderFiles, Locator, TarFiles
 from trainload.images.packing.tar_rows import TarRows
 
@@ -84,32 +88,68 @@ class PictureTable:
         return empty_classes(self.class_names, self.labels)
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What the caller says of the source."""
+
+    endings: Sequence[str]
+    classes: ClassList | None
+    as_is: bool
+    labels: LabelList | None
+
+    def labels_for(self, split: str, others: Mapping[str, PictureTable]) -> Labels | None:
+        """The labels of a split without class folders, None where it has some. others: the splits before it."""
+        if self.labels is None or split == "train":
+            return None
+        if self.classes is not None or not others:
+            return Labels(self.labels, None if self.classes is None else self.classes.names, self.classes)
+        (train,) = others.values()
+        given = ClassList.of_names(train.class_names, "the classes of train") if train.classes_given else None
+        return Labels(self.labels, train.class_names, given)
+
+
 def open_source(
-    path: str | os.PathLike[str], *, reference: bool = False, classes: ClassList | None = None, as_is: bool = False
+    path: str | os.PathLike[str],
+    *,
+    reference: bool = False,
+    classes: ClassList | None = None,
+    as_is: bool = False,
+    labels: LabelList | None = None,
 ) -> dict[str, PictureTable]:
     """The tables of a source: {"": table} for one split, {"train": ..., "val": ...} where it has both.
 
     classes: all classes in label order; None takes the folders' names. as_is: folders named like splits are classes.
-    Raises UsageError where nothing there looks like classes of pictures, for splits beside other folders, and for a
-    class that is not in the list; OSError where it cannot be read, FormatError for a damaged tar.
+    labels: of pictures that lie in no class folders; where there are splits, of those of `val`.
+    Raises UsageError where nothing there looks like classes of pictures, for splits beside other folders, for a class
+    that is not in the list, and for labels that are not those of the pictures; OSError where it cannot be read,
+    FormatError for a damaged tar.
     """
     endings = REFERENCE_ENDINGS if reference else PICTURE_ENDINGS
-    if Path(path).is_dir():
-        tables = _open_folder(path, endings, classes, as_is)
+    asked = _Asked(endings, classes, as_is, labels)
+    if parts := official_parts(path):
+        tables = _open_parts(path, parts, asked)
+    elif Path(path).is_dir():
+        tables = _open_folder(path, asked)
     else:
-        tables = _open_tar(path, endings, classes, as_is)
+        tables = _open_tar(path, asked)
+    if labels is not None and set(tables) == {"train"}:
+        raise UsageError(f"a list of labels is for the pictures of val, and there is only train: {path}")
     for split, table in tables.items():
         if not len(table):
-            raise _no_pictures(path, split, table, endings)
+            raise _no_pictures(path, split, table, endings, labels)
     return _with_common_classes(tables)
 
 
-def _no_pictures(path: object, split: str, table: PictureTable, endings: Sequence[str]) -> UsageError:
+def _no_pictures(
+    path: object, split: str, table: PictureTable, endings: Sequence[str], labels: LabelList | None
+) -> UsageError:
     looked_for = ", ".join("*" + ending for ending in endings)
     where = f"{split}/ of {path}" if split else f"{path}"
     hint = ""
     if split and table.left_out.count(reasons.NO_CLASS):
         hint = f"; where {split} is the name of a class, say so by classes_as_is=True or --classes-as-is"
+    if labels is None and table.left_out.count(reasons.NO_CLASS):
+        hint += "; pictures in no class folders need a list of their classes: labels= or --labels"
     told = f" (left out: {'; '.join(lines_of(table.left_out.facts()))})" if table.left_out else ""
     return UsageError(f"there are no classes of pictures ({looked_for}) in {where}{told}{hint}")
 
@@ -144,30 +184,54 @@ def _table(
     )
 
 
-def _open_folder(
-    root: str | os.PathLike[str], endings: Sequence[str], given: ClassList | None, as_is: bool
-) -> dict[str, PictureTable]:
-    top = ClassFolders(root, given)
-    splits = top.splits(as_is=as_is)
+def _open_folder(root: str | os.PathLike[str], asked: _Asked) -> dict[str, PictureTable]:
+    top = ClassFolders(root, asked.classes)
+    splits = top.splits(as_is=asked.as_is)
     if not splits:
-        return {"": _folder_table(top, endings)}
-    tables = {split: _folder_table(ClassFolders(f"{top.root}/{split}", given), endings) for split in splits}
+        return {"": _folder_table(top, asked, asked.labels_for("", {}))}
+    tables: dict[str, PictureTable] = {}
+    for split in splits:
+        below = ClassFolders(f"{top.root}/{split}", asked.classes)
+        tables[split] = _folder_table(below, asked, asked.labels_for(split, tables))
     tables[splits[0]].left_out.take(top.left_out)
     return tables
 
 
-def _folder_table(top: ClassFolders, endings: Sequence[str]) -> PictureTable:
-    rows = top.walk(endings, with_sizes=True)
+def _folder_table(top: ClassFolders, asked: _Asked, labels: Labels | None) -> PictureTable:
+    if labels is not None:
+        return _table(*flat_folder(top.root, asked.endings, labels))
+    rows = top.walk(asked.endings, with_sizes=True)
     return _table(FolderFiles(top.root), rows, top.folders, top.left_out, top.given)
 
 
-def _open_tar(
-    path: str | os.PathLike[str], endings: Sequence[str], given: ClassList | None, as_is: bool
-) -> dict[str, PictureTable]:
+def _open_tar(path: str | os.PathLike[str], asked: _Asked) -> dict[str, PictureTable]:
     """One pass over the member headers; the folders that all names share are not part of the names."""
-    archive = TarRows(path, given)
-    tables = {}
-    for split in archive.find_top(endings, as_is=as_is) or ("",):
-        rows, folders, left_out, own = archive.below(split, endings)
-        tables[split] = _table(archive.files, rows, folders, left_out, own)
+    archive = TarRows(path, asked.classes)
+    tables: dict[str, PictureTable] = {}
+    for split in archive.find_top(asked.endings, as_is=asked.as_is) or ("",):
+        tables[split] = _tar_table(archive, split, asked, asked.labels_for(split, tables))
+    return tables
+
+
+def _tar_table(archive: TarRows, split: str, asked: _Asked, labels: Labels | None) -> PictureTable:
+    if labels is not None:
+        return _table(*flat_tar(archive, split, asked.endings, labels))
+    rows, folders, left_out, given = archive.below(split, asked.endings)
+    return _table(archive.files, rows, folders, left_out, given)
+
+
+def _open_parts(root: str | os.PathLike[str], parts: Mapping[str, str], asked: _Asked) -> dict[str, PictureTable]:
+    """Splits of which at least one is an archive, each read where it lies."""
+    tables: dict[str, PictureTable] = {}
+    for split, path in parts.items():
+        labels = asked.labels_for(split, tables)
+        if Path(path).is_dir():
+            tables[split] = _folder_table(ClassFolders(path, asked.classes), asked, labels)
+        else:
+            archive = TarRows(path, asked.classes)
+            archive.find_top(asked.endings, as_is=True)
+            tables[split] = _tar_table(archive, "", asked, labels)
+    used = {*parts.values()} | ({str(Path(asked.labels.path).absolute())} if asked.labels else set())
+    for name in beside(root, used):
+        next(iter(tables.values())).left_out.add(reasons.BESIDE, name)
     return tables

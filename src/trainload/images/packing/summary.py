@@ -56,9 +56,10 @@ class SetSummary:
 
 @dataclass(frozen=True, slots=True)
 class PackSummary:
-    """What one call packed: one set, or one each for train and val."""
+    """What one call packed: one set, or one each for train and val. compared: what was found as published."""
 
     sets: tuple[SetSummary, ...]
+    compared: tuple[str, ...] = ()
 
     @property
     def pictures(self) -> int:
@@ -70,7 +71,7 @@ class PackSummary:
 
     def facts(self) -> dict[str, Any]:
         """All of it as JSON values."""
-        return {"sets": [each.facts() for each in self.sets]}
+        return {"sets": [each.facts() for each in self.sets], "compared": list(self.compared)}
 
 
 def count_kinds(kinds: NDArray[np.uint16]) -> dict[str, int]:

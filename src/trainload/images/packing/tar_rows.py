@@ -151,6 +151,30 @@ class TarRows:
                 self._leave_out(name, prefix, reason, left_out)
         return rows, self._folders_below(prefix, listed, hidden, left_out), left_out, given
 
+    def flat_below(self, split: str, endings: Sequence[str]) -> tuple[PictureRows, LeftOut]:
+        """The pictures of a split that has no class folders, by their names alone, and what is not used.
+
+        Raises UsageError where they lie in more than one folder.
+        """
+        rows, left_out = PictureRows(), LeftOut()
+        folders = set()
+        for n, path in enumerate(self._all.names):
+            if n in self._dropped or not self._counts_for(split, path):
+                continue
+            folder, _, name = path.rpartition(b"/")
+            if self._is_picture(path, endings):
+                folders.add(folder)
+                rows.add(name, self._all.sizes[n], self._all.places[n])
+            else:
+                hidden = _hidden_part(path, set())
+                left_out.add(reasons.HIDDEN if hidden else reasons.NO_PICTURE_NAME, os.fsdecode(hidden or path))
+        for path, reason in [*self._unused, *self._broken]:
+            if self._counts_for(split, path):
+                left_out.add(reason, os.fsdecode(path))
+        if len(folders) > 1:
+            raise in_class_folders(self.path)
+        return rows, left_out
+
     def _counts_for(self, split: str, name: bytes) -> bool:
         """Whether an entry belongs to that split, or to none and the split is the first."""
         if not split:
@@ -175,6 +199,11 @@ class TarRows:
             if _hidden_part(top, listed):
                 left_out.add(reasons.HIDDEN, os.fsdecode(top))
         return [os.fsdecode(top) for top in tops if top and not _hidden_part(top, listed)]
+
+
+def in_class_folders(path: str) -> UsageError:
+    """What a list of labels beside class folders is refused with."""
+    return UsageError(f"a list of labels is for pictures that lie in no class folders, here they do: {path}")
 
 
 def _hidden_part(path: bytes, listed: set[bytes]) -> bytes:

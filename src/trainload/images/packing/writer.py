@@ -42,6 +42,7 @@ class SetFacts:
     sizes: NDArray[np.int64]
     block_header_size: int
     parameters: dict[str, Any]
+    val_set_prep: bool
 
 
 @dataclass(slots=True)
@@ -170,7 +171,7 @@ def _header(facts: SetFacts, volumes: list[Volume], volume_id: int) -> dts.DtsHe
         dataset_type=dts.IMAGENET,
         is_training=facts.is_training,
         compress_level=facts.level,
-        val_set_prep=0,
+        val_set_prep=int(facts.val_set_prep),
         num_classes=len(facts.class_names),
         image_width=0,
         image_height=0,
