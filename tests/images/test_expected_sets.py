@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import gzip
+import tarfile
 import zlib
 from pathlib import Path
 
@@ -9,9 +12,10 @@ import numpy as np
 import pytest
 
 import trainload as tl
-from imagenet_archives import CLASSES, TRAIN_TAR, VAL_CLASSES, VAL_TAR, archives, class_folders, label_lists
-from trainload.images.packing import expected, images
+from imagenet_archives import CLASSES, TRAIN_TAR, VAL_CLASSES, VAL_TAR, add, archives, class_folders, label_lists
+from trainload.images.packing import expected, expected_arrays, images
 from trainload.images.packing.expected import PublishedSet, PublishedSplit, file_crc, published_set
+from trainload.images.packing.expected_arrays import PublishedArrays
 
 
 @pytest.fixture
@@ -131,3 +135,75 @@ def test_the_labels_of_the_sample_are_those_of_imagenets_classes(shared: Path) -
 def test_another_order_of_the_classes_differs(root: Path, small_imagenet: PublishedSet, tmp_path: Path) -> None:
     with pytest.raises(tl.FormatError, match="another order than that of their names"):
         pack(root / TRAIN_TAR, tmp_path / "a.dts", classes=CLASSES[::-1])
+
+
+# ---- MNIST and CIFAR ------------------------------------------------------------------------------------------------
+
+
+def cifar_files(counts: tuple[int, int]) -> dict[str, bytes]:
+    """CIFAR-10's files with so many pictures of each class in a training file and in the test file."""
+    names = [*(f"data_batch_{n}.bin" for n in range(1, 6)), "test_batch.bin"]
+    files = {}
+    for name in names:
+        each = counts[name == "test_batch.bin"]
+        files[name] = b"".join(bytes([label]) + bytes([label]) * 3072 for label in [*range(10)] * each)
+    return files
+
+
+def test_the_original_mnist_is_known_and_one_bit_of_it_is_not(shared: Path, tmp_path: Path) -> None:
+    source = shared / "data" / "mnist"
+    assert len(tl.pack_arrays("mnist", source, tmp_path, expect="mnist")) == 2
+    (tmp_path / "changed").mkdir()
+    for file in source.iterdir():
+        data = bytearray(gzip.decompress(file.read_bytes()))
+        if file.name.startswith("t10k-images"):
+            data[1000] ^= 1
+        (tmp_path / "changed" / file.name.removesuffix(".gz")).write_bytes(data)
+    with pytest.raises(tl.FormatError, match=r"found t10k-images-idx3-ubyte has the CRC-32 [0-9a-f]{8}, not 91373bdf,"):
+        tl.pack_arrays("mnist", tmp_path / "changed", tmp_path / "out", expect="mnist")
+    assert not (tmp_path / "out").exists()
+
+
+def test_cifar_is_held_to_its_counts_and_its_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    archive = tmp_path / "cifar-10-binary.tar.gz"
+    with tarfile.open(archive, "w:gz") as tar:
+        for name, data in cifar_files((2, 1)).items():
+            add(tar, f"cifar-10-batches-bin/{name}", data)
+    with pytest.raises(
+        tl.FormatError, match=r"train: 100 pictures, not 50,000; test: 10 pictures, not 10,000; cifar-10-b"
+    ):
+        tl.pack_arrays("cifar10", archive, tmp_path / "out", expect="cifar10")
+    size, crc = archive.stat().st_size, zlib.crc32(archive.read_bytes())
+    published = PublishedArrays((100, 10), (10, 1), {}, archive.name, size, crc)
+    monkeypatch.setitem(expected_arrays.PUBLISHED, "cifar10", published)
+    for source in (archive, tmp_path):  # a folder that holds it
+        tl.pack_arrays("cifar10", source, tmp_path / "out", expect="cifar10", overwrite=True)
+    monkeypatch.setitem(expected_arrays.PUBLISHED, "cifar10", dataclasses.replace(published, archive_crc=crc ^ 1))
+    with pytest.raises(tl.FormatError, match=f"has the CRC-32 {crc:08x}, not {crc ^ 1:08x}"):
+        tl.pack_arrays("cifar10", archive, tmp_path / "out", expect="cifar10", overwrite=True)
+    files = tmp_path / "files"
+    files.mkdir()
+    for name, data in cifar_files((2, 1)).items():
+        (files / name).write_bytes(data)
+    tl.pack_arrays("cifar10", files, tmp_path / "out", expect="cifar10", overwrite=True)
+    (files / "test_batch.bin").write_bytes(bytes([1]) + cifar_files((2, 1))["test_batch.bin"][1:])
+    with pytest.raises(tl.FormatError, match="found test: 2 classes have not 1 pictures"):
+        tl.pack_arrays("cifar10", files, tmp_path / "out", expect="cifar10", overwrite=True)
+
+
+def test_the_numbers_of_mnist_and_cifar_are_the_published_ones() -> None:
+    found = {name: (each.archive, f"{each.archive_crc:08x}") for name, each in expected_arrays.PUBLISHED.items()}
+    assert found["cifar10"] == ("cifar-10-binary.tar.gz", "f709d4ba")
+    assert found["cifar100"] == ("cifar-100-binary.tar.gz", "b2274685")
+    with pytest.raises(tl.UsageError, match="a source of mnist can be compared with mnist only, not with cifar10"):
+        expected_arrays.check_arrays("mnist", "cifar10", None, {})  # type: ignore[arg-type]
+
+
+def test_val_set_prep_is_a_field_of_array_files_too(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for name, data in cifar_files((1, 1)).items():
+        (tmp_path / "in" / name).write_bytes(data)
+    for flag in (False, True):
+        tl.pack_arrays("cifar10", tmp_path / "in", tmp_path / str(flag), val_set_prep=flag)
+    plain, flagged = ((tmp_path / str(flag) / "cifar10_test.dts").read_bytes() for flag in (False, True))
+    assert (flagged[24:28], flagged[:24] + bytes(4) + flagged[28:]) == (b"\1\0\0\0", plain)

@@ -64,6 +64,7 @@ SOURCE_CHANGED = Rule("source.changed", "a picture must not change while it is p
 ORIGINAL_UNPACK = Rule("originals.unpack", "an original file must unpack whole", "DTS 3", TruncatedError)
 ORIGINAL_CLASSES = Rule("originals.classes", "the source must name the classes of the original set", "DTS 3")
 ORIGINAL_LABEL = Rule("originals.label", "a label must be one of the classes", "DTS 3")
+PUBLISHED = Rule("source.published", "the source must be {name} as it was published", "DTS 5")
 IDX_COUNT = Rule("idx.count", "pictures and labels must be equally many", "DTS 3")
 IDX_SIZE = Rule("idx.size", "an idx file must hold what its head says", "DTS 3")
 CIFAR_RECORDS = Rule("cifar.records", "a binary CIFAR file must hold whole records", "DTS 3", TruncatedError)

@@ -16,6 +16,7 @@ from trainload.images.format import rules
 from trainload.images.format.class_names import CLASS_NAMES
 from trainload.images.format.dts import ARRAY_HEADER_BYTES, CIFAR10, CIFAR100, MNIST, DtsHeader
 from trainload.images.packing.array_sources import LabelledPixels, Originals, open_originals, read_cifar, read_mnist
+from trainload.images.packing.expected_arrays import check_arrays
 from trainload.storage.atomic import AtomicFile
 from trainload.storage.folders import make_folders
 from trainload.storage.target import check_target
@@ -66,14 +67,18 @@ def pack_arrays(
     *,
     reference: bool = False,
     overwrite: bool = False,
+    expect: str | None = None,
+    val_set_prep: bool = False,
 ) -> list[dict[str, Any]]:
     """Write `<kind>_train.dts` and `<kind>_test.dts` into `out_dir` and give what was written, one dict per file.
 
-    kind: "mnist", "cifar10" or "cifar100". src: a folder or tar with the original files, each gzipped or not.
+    kind: "mnist", "cifar10" or "cifar100". src: a folder or tar with the original files, each gzipped or not, or a
+    folder with CIFAR's archive.
     reference: write the sizes that the genuine exporter writes for MNIST (three channels' worth), byte for byte.
-    overwrite: replace files that have the names.
+    overwrite: replace files that have the names. expect: `kind` again compares counts and CRC-32s with those published
+    and writes nothing where they differ. val_set_prep: the header's flag of that name.
     Raises UsageError where they exist without it, for missing files and for the Python-pickle version; FormatError for
-    damaged files.
+    damaged files and for all that differs from what is expected.
     """
     if kind not in _KINDS:
         raise UsageError(f"kind must be one of {', '.join(_KINDS)}, not {kind!r}")
@@ -81,15 +86,19 @@ def pack_arrays(
     paths = {training: out / f"{kind}_{'train' if training else 'test'}.dts" for training in (True, False)}
     for path in paths.values():
         check_target(path, overwrite=overwrite, inputs=[src])
-    with open_originals(os.fspath(src)) as originals:
+    with open_originals(_archive_in(src, _KINDS[kind])) as originals:
         _refuse_pickles(originals, _KINDS[kind])
         _check_class_names(originals, _KINDS[kind])
         splits = {training: _read_split(originals, _KINDS[kind], is_training=training) for training in (True, False)}
+        if expect is not None:
+            check_arrays(kind, expect, originals, splits)
     make_folders(out)
     written = []
     for is_training, split in splits.items():
         path = paths[is_training]
-        header = _write(path, _KINDS[kind], split, is_training=is_training, reference=reference)
+        header = _write(
+            path, _KINDS[kind], split, is_training=is_training, reference=reference, val_set_prep=val_set_prep
+        )
         written.append(
             {
                 "path": str(path),
@@ -100,6 +109,14 @@ def pack_arrays(
             }
         )
     return written
+
+
+def _archive_in(src: str | os.PathLike[str], kind: _Kind) -> str:
+    """The set's archive, where the folder `src` has it and not its files; else `src`."""
+    archive = Path(src) / kind.archive
+    if archive.is_file() and not any(next(Path(src).rglob(name), None) for name in kind.train_files + kind.pickles):
+        return os.fspath(archive)
+    return os.fspath(src)
 
 
 def _refuse_pickles(originals: Originals, kind: _Kind) -> None:
@@ -137,11 +154,14 @@ def _read_split(originals: Originals, kind: _Kind, *, is_training: bool) -> Labe
     return read_cifar(originals, names, label_bytes=kind.label_bytes, num_classes=num_classes)
 
 
-def _write(path: Path, kind: _Kind, split: LabelledPixels, *, is_training: bool, reference: bool) -> DtsHeader:
+def _write(
+    path: Path, kind: _Kind, split: LabelledPixels, *, is_training: bool, reference: bool, val_set_prep: bool
+) -> DtsHeader:
     pixels = np.ascontiguousarray(split.pixels)
     labels = np.ascontiguousarray(split.labels)
     crc = isal_zlib.crc32(pixels, isal_zlib.crc32(labels))
     header = _to_header(kind, pixels.shape, is_training=is_training, crc=crc)
+    header = dataclasses.replace(header, val_set_prep=int(val_set_prep))
     if reference and kind.dataset_type == MNIST:
         header = _with_genuine_sizes(header)
     with AtomicFile(path) as file:

@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 from isal import isal_zlib
 
-from trainload.errors import FormatError, UsageError
+from trainload.errors import UsageError
 from trainload.images.classes.class_list import some
+from trainload.images.format import rules
 from trainload.images.packing.ilsvrc2012 import wordnet_ids
 from trainload.images.packing.official_archives import split_of_archive
 from trainload.images.packing.source_files import TarFiles
@@ -73,8 +74,8 @@ def compare(
                 found = _crc_difference(table.files.path, published.splits[split], progress)
                 wrong += [f"{split}: {each}" for each in found]
     if wrong:
-        raise FormatError(
-            f"the source must be {published.name} as it was published",
+        raise rules.PUBLISHED.broken(
+            name=published.name,
             field="source",
             offset=None,
             found="; ".join(wrong),
