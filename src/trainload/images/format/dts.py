@@ -320,6 +320,7 @@ _HEADER = struct.Struct("<" + "".join(code for _, code in _LAYOUT))
 _FIELD_OFFSET = {
     name: struct.calcsize("<" + "".join(code for _, code in _LAYOUT[:n])) for n, (name, _) in enumerate(_LAYOUT)
 }
+FIELD_NAMES = tuple(_FIELD_OFFSET)  # in file order
 assert _HEADER.size == HEADER_BYTES_USED
 assert {f.name for f in fields(DtsHeader)} == set(_FIELD_OFFSET) - {"magic", "version"}
 

@@ -18,6 +18,7 @@ from trainload.images.format import rules
 from trainload.images.format.class_names import CLASS_NAMES
 from trainload.images.format.dts import DtsHeader
 from trainload.images.reading.describe import in_html, in_one_line, size_text
+from trainload.images.reading.facts import header_facts
 from trainload.images.reading.sample import Sample
 from trainload.images.reading.volumes import read_header
 from trainload.storage.file import FileSource
@@ -112,6 +113,7 @@ class ArrayReader:
             "bytes": self._source.size,
             "crc": f"{self.header.crc_code:08x}",
             "genuine_mnist_sizes": self.header.block_bytes != self.header.num_samples + self.header.pixel_bytes,
+            "headers": [header_facts(self.header)],
         }
 
     def close(self) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trainload.images.format.dts import BLOCK_SIZE
+from trainload.images.format import dts
+from trainload.images.format.dts import BLOCK_SIZE, DtsHeader
 from trainload.images.reading.volumes import Volume
 
 if TYPE_CHECKING:
@@ -34,8 +36,16 @@ def facts_of(ds: DtsReader, volumes: Sequence[Volume]) -> dict[str, Any]:
         "max_pic_per_block": max(h.max_pic_per_block for h in ds.headers),
         "compression_ratio": [round(h.compression_ratio, 6) for h in ds.headers],
         "crc": [f"{h.crc_code:08x}" for h in ds.headers],
+        "headers": [header_facts(h) for h in ds.headers],
     }
     return facts | _picture_facts(ds) | _extension_facts(volumes)
+
+
+def header_facts(header: DtsHeader) -> dict[str, Any]:
+    """Every field of a header by its name in docs/spec/dts.md, in file order, as JSON values."""
+    values = {"magic": dts.MAGIC.decode(), "version": dts.VERSION} | dataclasses.asdict(header)
+    values |= {"is_training": int(header.is_training), "crc_code": f"{header.crc_code:08x}"}
+    return {name: list(values[name]) if isinstance(values[name], tuple) else values[name] for name in dts.FIELD_NAMES}
 
 
 def _picture_facts(ds: DtsReader) -> dict[str, Any]:
