@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shutil
+import tarfile
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+import imagenet_archives
 import trainload as tl
 from drive_data import picture
 from picture_folders import class_folders
@@ -24,8 +26,9 @@ POSE = [("translation", "<f8", (3,)), ("rotation_wxyz", "<f8", (4,))]
 
 
 def make_world(root: Path) -> Path:
-    """A folder with imagenet/, data/, train.dts, drive.hfr, drive.mcap, drives/ and bag_folder/."""
+    """A folder with imagenet/, data/, train.dts, drive.hfr, drive.mcap, drives/, bag_folder/ and ilsvrc2012/."""
     class_folders(root / "imagenet/train", classes=4, each=80, size=(48, 40))
+    make_ilsvrc2012(root / "ilsvrc2012")
     class_folders(root / "data/train", classes=3, each=4)
     class_folders(root / "data/val", classes=2, each=4)
     tl.pack_images(root / "imagenet/train", root / "train.dts", level=3, jobs=1)
@@ -37,6 +40,16 @@ def make_world(root: Path) -> Path:
         export_mcap(drive, root / "drive.mcap")
     make_bag(root / "bag_folder")
     return root
+
+
+def make_ilsvrc2012(folder: Path) -> None:
+    """ImageNet's archives and development kit, made small."""
+    imagenet_archives.class_folders(folder / "unpacked")
+    imagenet_archives.archives(folder / "unpacked", folder)
+    shutil.rmtree(folder / "unpacked")
+    name = "ILSVRC2012_validation_ground_truth.txt"
+    with tarfile.open(folder / "ILSVRC2012_devkit_t12.tar.gz", "w:gz") as kit:
+        imagenet_archives.add(kit, f"data/{name}", imagenet_archives.label_lists()[name].encode())
 
 
 def record_drive(path: Path, *, seconds: int = 4) -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import PIL
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 import trainload as tl
 from imagenet_archives import (
@@ -28,7 +30,7 @@ from imagenet_archives import (
 from picture_folders import encoded, picture, read_packed
 from trainload.images.classes import left_out as reasons
 from trainload.images.packing.ilsvrc2012 import wordnet_ids
-from trainload.images.packing.label_list import read_label_list
+from trainload.images.packing.label_list import label_list_from_text, read_label_list
 from trainload.images.packing.sources import open_source
 
 
@@ -244,9 +246,9 @@ def test_labels_in_order_do_not_shift_where_a_picture_is_missing(unpacked: Path,
 
 def test_a_label_must_be_a_class_of_the_training_set_or_of_the_list(root: Path, tmp_path: Path) -> None:
     (tmp_path / "labels").write_text("".join(f"{name} n99999999\n" for name in NAMES))
-    for given in (None, CLASSES):
+    for listed in (None, CLASSES):
         with pytest.raises(tl.UsageError, match="line 1 of the labels: n99999999 is none of the 4 classes"):
-            tl.pack_images(root, tmp_path / "out", level=0, labels=tmp_path / "labels", classes=given, jobs=1)
+            tl.pack_images(root, tmp_path / "out", level=0, labels=tmp_path / "labels", classes=listed, jobs=1)
     (tmp_path / "labels").write_text("".join(f"{name} 4\n" for name in NAMES))
     with pytest.raises(tl.UsageError, match="4 is no number of a class, which go from 0 to 3"):
         tl.pack_images(root, tmp_path / "out", level=0, labels=tmp_path / "labels", jobs=1)
@@ -313,6 +315,18 @@ def test_a_damaged_kit_is_refused(data: bytes, tmp_path: Path) -> None:
         kit.write_bytes(data)
     with pytest.raises(tl.UsageError, match=r"kit|has no ILSVRC2012_validation_ground_truth"):
         read_label_list(kit)
+
+
+@given(st.binary() | st.text(alphabet='ab1,"\t\r\n \ufeff\u0663').map(str.encode))
+@example(b'"a\n1,b\n')
+@example("\u0663\n".encode())  # a digit of another script
+def test_any_bytes_are_a_list_of_labels_or_refused(data: bytes) -> None:
+    for path in ("labels.csv", "labels"):
+        try:
+            found = label_list_from_text(data, path)
+            assert len(found.classes_of(["a", "b"], None)) == len(found.classes) == 2
+        except tl.UsageError as error:
+            assert path in str(error)
 
 
 # ---- hostile archives -----------------------------------------------------------------------------------------------
