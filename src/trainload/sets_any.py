@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from trainload.errors import FormatError
-from trainload.formats.picture_kinds import PICTURE_ENDINGS
+from trainload.images.classes.walk import holds_pictures
 from trainload.storage.containers import HYPERFRAME, AnyPath, find_files, holds_recordings, read_kind
 from trainload.verify_any import find_sets
 
@@ -46,14 +46,9 @@ def _sets_inside(path: str) -> list[str]:
     with os.scandir(path) as entries:
         listed = sorted(entries, key=lambda entry: entry.name)
     found = [entry.path for entry in listed if entry.name.endswith(".dts") and entry.is_file()]
-    if found and any(entry.is_dir() and _holds_pictures(entry.path) for entry in listed):
+    if found and any(entry.is_dir() and holds_pictures(entry.path) for entry in listed):
         return []
     return found
-
-
-def _holds_pictures(folder: str) -> bool:
-    with os.scandir(folder) as entries:
-        return any(entry.name.lower().endswith(PICTURE_ENDINGS) for entry in entries)
 
 
 def _is_recording(path: str) -> bool:

@@ -117,6 +117,7 @@ def test_val_may_be_flat_beside_class_folders_of_train_or_inside_one_tar(
     mixed.mkdir()
     (mixed / "train").symlink_to(unpacked / "train")
     (mixed / VAL_TAR).symlink_to(root / VAL_TAR)
+    (mixed / "ILSVRC2012_devkit_t12" / "data").mkdir(parents=True)
     for source in (both, tmp_path / "both.tar", mixed):
         out = tmp_path / f"out-{source.name}"
         tl.pack_images(source, out, level=0, labels=labels, jobs=1)
@@ -134,8 +135,8 @@ def test_a_splits_own_folder_goes_before_its_archive(unpacked: Path, root: Path,
 
 
 def test_an_archive_that_was_left_beside_its_classes_is_no_source(unpacked: Path, root: Path, tmp_path: Path) -> None:
-    for folder in (unpacked / "train").iterdir():
-        (tmp_path / folder.name).symlink_to(folder)
+    for n, folder in enumerate((unpacked / "train").iterdir()):
+        (tmp_path / f"class{n}").symlink_to(folder)
     (tmp_path / TRAIN_TAR).symlink_to(root / TRAIN_TAR)
     table = open_source(tmp_path)[""]
     assert (len(table), table.left_out.facts()) == (12, {reasons.NO_CLASS: {"count": 1, "examples": [TRAIN_TAR]}})

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from enum import Enum, auto
 from pathlib import Path
 
+from trainload.formats.picture_kinds import PICTURE_ENDINGS
 from trainload.formats.rules import LIMIT
 from trainload.images.classes import left_out as reasons
 from trainload.images.classes.class_list import CLASSES_FILE, MAX_CLASS_LIST_BYTES, ClassList, class_list_from_json
@@ -84,6 +85,12 @@ class ClassFolders:
             for path, size in _pictures_below(self.root, folder, tuple(endings), self.left_out, with_sizes):
                 rows.add(os.fsencode(path), size)
         return rows
+
+
+def holds_pictures(folder: str | os.PathLike[str]) -> bool:
+    """Whether a picture, by its name, lies in the folder itself; stops at the first."""
+    with os.scandir(folder) as entries:
+        return any(has_ending(entry.name, PICTURE_ENDINGS) and not is_hidden(entry.name) for entry in entries)
 
 
 def flat_pictures(root: str, endings: Sequence[str], left_out: LeftOut) -> PictureRows:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 
 from trainload.images.classes.folder_rules import SPLITS, is_hidden
+from trainload.images.classes.walk import holds_pictures
 
 ARCHIVE_NAMES = {"train": "ILSVRC2012_img_train.tar", "val": "ILSVRC2012_img_val.tar"}
-_WORDNET_ID = re.compile(r"n\d{8}")
 
 
 def official_parts(root: str | os.PathLike[str]) -> dict[str, str]:
@@ -18,18 +17,19 @@ def official_parts(root: str | os.PathLike[str]) -> dict[str, str]:
     A split's own folder goes before its archive, so a folder of both folders is none of these. Nor is one with classes
     in it: there an archive is what was left when it was unpacked.
     """
-    top = Path(root)
-    if not top.is_dir() or not any((top / name).is_file() for name in ARCHIVE_NAMES.values()):
+    top = Path(root).absolute()
+    archives = {split: top / name for split, name in ARCHIVE_NAMES.items() if (top / name).is_file()}
+    folders = {split: top / split for split in SPLITS if (top / split).is_dir()}
+    if not archives.keys() - folders.keys() or _holds_classes(top):
         return {}
-    if any(_WORDNET_ID.fullmatch(name) for name in os.listdir(top)):  # noqa: PTH208 - names, no paths
-        return {}
-    parts = {}
-    for split in SPLITS:
-        for path, is_there in ((top / split, Path.is_dir), (top / ARCHIVE_NAMES[split], Path.is_file)):
-            if is_there(path):
-                parts[split] = str(path.absolute())
-                break
-    return parts if any(Path(path).name in ARCHIVE_NAMES.values() for path in parts.values()) else {}
+    parts = archives | folders
+    return {split: str(parts[split]) for split in SPLITS if split in parts}
+
+
+def _holds_classes(top: Path) -> bool:
+    with os.scandir(top) as entries:
+        others = [entry.path for entry in entries if entry.name not in SPLITS and not is_hidden(entry.name)]
+    return any(Path(path).is_dir() and holds_pictures(path) for path in others)
 
 
 def beside(root: str | os.PathLike[str], used: set[str]) -> list[str]:
