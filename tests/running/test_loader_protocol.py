@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -50,6 +50,14 @@ def make(
     kind = {"numpy": tl.ImageLoader, "jax": tlj.ImageLoader}.get(request.param) or tlt.ImageLoader
     given = {"batch_size": BATCH, "ops": [tl.RandomResizedCrop(16)], "workers": 2, "with_ids": True}
     return lambda **options: kind(sets[0], **{**given, **options})
+
+
+def test_type_checkers_take_every_loader_for_a_loader() -> None:
+    if TYPE_CHECKING:
+        import trainload.torch as tlt
+
+        kinds: list[type[tl.Loader[Any]]] = [tl.ImageLoader, tl.HyperframeLoader, tlj.ImageLoader]
+        kinds += [tlt.ImageLoader, tlt.HyperframeLoader]
 
 
 def ids_of(batch: Any) -> list[int]:
@@ -154,4 +162,4 @@ def test_a_folder_with_another_name_is_shuffled(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["prefetch", "io_workers", "prefetch_factor"])
 def test_tuning_refuses_what_cannot_be(name: str) -> None:
     with pytest.raises(tl.UsageError, match=name):
-        tl.Tuning(**{name: 0})  # type: ignore[arg-type]
+        tl.Tuning(**dict[str, Any]({name: 0}))
