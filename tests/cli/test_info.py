@@ -112,7 +112,7 @@ def test_crc_lists_every_picture(folder: Path) -> None:
 def test_crc_of_volumes_arrays_and_folders_numbers_as_the_set_does(folder: Path) -> None:
     for name, block in (("sets/two-*.dts", "01"), ("sets/cifar100_test.dts", "0"), ("pictures", "-")):
         rows = [line.split() for line in run("--crc", folder / name)[1].splitlines()[1:]]
-        with tl.open(folder / name) as ds:
+        with tl.open_images(folder / name) as ds:
             assert [int(row[0]) for row in rows] == list(range(len(ds)))
             assert [int(row[2]) for row in rows] == ds.labels.tolist()
             assert [int(row[4], 16) for row in rows] == [zlib.crc32(ds[n].data.tobytes()) for n in range(len(ds))]
@@ -121,11 +121,11 @@ def test_crc_of_volumes_arrays_and_folders_numbers_as_the_set_does(folder: Path)
 
 def test_crc_is_of_the_bytes_as_they_are_now(folder: Path, tmp_path: Path) -> None:
     data = bytearray((folder / "sets" / "one.dts").read_bytes())
-    with tl.open(folder / "sets" / "one.dts") as ds:
+    with tl.DtsReader(folder / "sets" / "one.dts") as ds:
         before = [each.crc for each in picture_crcs(ds)]
         data[(16 << 20) + int(ds.offset_in_block[3]) + 100] ^= 1
     (tmp_path / "changed.dts").write_bytes(data)
-    with tl.open(tmp_path / "changed.dts") as ds:
+    with tl.open_images(tmp_path / "changed.dts") as ds:
         assert [n for n, each in enumerate(picture_crcs(ds)) if each.crc != before[n]] == [3]
 
 

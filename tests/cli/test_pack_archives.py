@@ -17,7 +17,7 @@ from trainload.cli.terminal import Terminal
 from trainload.images.packing import expected_arrays
 from trainload.images.packing.expected_arrays import PublishedArrays
 from trainload.images.packing.images import _bytes_read
-from trainload.images.packing.set_packer import Progress
+from trainload.images.packing.set_packer import PackProgress
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def test_every_switch_reaches_the_files(root: Path, tmp_path: Path, monkeypatch:
     switches = ["--labels", root / "labels.txt", "--names", "genuine", "--val-set-prep", "--jobs", 1, "--level", 0]
     assert run("images", root, tmp_path, *switches, "--reference", "--min-blocks", "3,2") == 0
     for name, blocks in (("imagenet_train_lv0.dts", 3), ("imagenet_val_lv0.dts", 2)):
-        header = tl.open(tmp_path / name).header
+        header = tl.DtsReader([str(tmp_path / name)]).header
         assert (header.num_blocks, header.val_set_prep, header.is_training) == (blocks, 1, "train" in name)
 
 
@@ -75,7 +75,10 @@ def test_one_archive_is_a_file_and_its_name_says_the_split(root: Path, tmp_path:
     for name, labels in ((TRAIN_TAR, []), (VAL_TAR, ["--labels", str(root / "labels.txt")])):
         done = CliRunner().invoke(app, ["pack", "images", str(root / name), str(tmp_path / f"{name}.dts"), *labels])
         assert done.exit_code == 0, done.output
-    assert [tl.open(tmp_path / f"{name}.dts").header.is_training for name in (TRAIN_TAR, VAL_TAR)] == [True, False]
+    assert [tl.DtsReader([str(tmp_path / f"{name}.dts")]).header.is_training for name in (TRAIN_TAR, VAL_TAR)] == [
+        True,
+        False,
+    ]
 
 
 def test_what_was_compared_is_said(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,7 +88,7 @@ def test_what_was_compared_is_said(root: Path, tmp_path: Path, monkeypatch: pyte
     command = ["pack", "cifar100", str(tmp_path), str(tmp_path / "out"), "--expect", "cifar100", "--val-set-prep"]
     done = CliRunner().invoke(app, command)
     assert done.exit_code == 0 and done.stdout.startswith("as published: cifar100\n")
-    assert tl.open(tmp_path / "out" / "cifar100_train.dts").header.val_set_prep == 1
+    assert tl.ArrayReader(tmp_path / "out" / "cifar100_train.dts").header.val_set_prep == 1
 
 
 def test_the_bar_of_an_archive_that_is_read_counts_megabytes(tmp_path: Path) -> None:

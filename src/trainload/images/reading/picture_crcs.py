@@ -10,7 +10,7 @@ from isal import isal_zlib
 
 from trainload.images.reading.arrays import ArrayReader
 from trainload.images.reading.dts import DtsReader
-from trainload.images.reading.folder import FolderReader
+from trainload.images.reading.class_folders import FolderReader
 
 
 class PictureCrc(NamedTuple):
