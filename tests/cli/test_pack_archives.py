@@ -92,11 +92,11 @@ def test_what_was_compared_is_said(root: Path, tmp_path: Path, monkeypatch: pyte
 
 
 def test_the_bar_of_an_archive_that_is_read_counts_megabytes(tmp_path: Path) -> None:
-    told: list[Progress] = []
+    told: list[PackProgress] = []
     count = _bytes_read(told.append)
     assert count is not None and _bytes_read(None) is None
     count("a.tar", 5 << 20, 9 << 20)
-    assert told == [Progress("CRC-32 of a.tar", 5, 9, 0, "MB")]
+    assert told == [PackProgress("CRC-32 of a.tar", 5, 9, 0, "MB")]
     bar = pack._Bar(Terminal(errors=True))
     bar.show(told[0])
     assert bar._bar.tasks[0].fields["unit"] == "MB"

@@ -9,8 +9,8 @@ import numpy as np
 from isal import isal_zlib
 
 from trainload.images.reading.arrays import ArrayReader
-from trainload.images.reading.dts import DtsReader
 from trainload.images.reading.class_folders import FolderReader
+from trainload.images.reading.dts import DtsReader
 
 
 class PictureCrc(NamedTuple):
