@@ -252,7 +252,7 @@ def test_a_path_table_may_be_as_long_as_the_file_and_no_longer(tmp_path: Path) -
 
 # ---- hostile files: a value or a FormatError
 
-U32_FIELDS = [name for name, code in dts._LAYOUT if code == "I"]
+U32_FIELDS = [name for name, code in dts.LAYOUT if code == "I"]
 EXTREMES = [0, 1, 2, 3, 255, 340, 341, 4096, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFE, 0xFFFFFFFF]
 
 
@@ -285,7 +285,7 @@ def gives_a_value_or_a_format_error(path: Path) -> None:
 @settings(max_examples=50, deadline=None, suppress_health_check=_FIXTURE_IS_RESTORED)
 @given(field=st.sampled_from(U32_FIELDS), value=st.sampled_from(EXTREMES) | st.integers(0, 0xFFFFFFFF))
 def test_a_lying_header_field_gives_a_value_or_a_format_error(genuine: Path, field: str, value: int) -> None:
-    with changed(genuine, dts._FIELD_OFFSET[field], lambda _: struct.pack("<I", value), size=4):
+    with changed(genuine, dts.FIELD_OFFSET[field], lambda _: struct.pack("<I", value), size=4):
         gives_a_value_or_a_format_error(genuine)
 
 

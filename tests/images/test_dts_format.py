@@ -160,7 +160,7 @@ def test_a_header_that_lies_is_refused_with_its_field_and_offset(field: str, val
         dts.DtsHeader.from_bytes(lying.to_bytes(), file_size=PICTURES.total_bytes, path="x.dts")
     error = caught.value
     assert error.rule and error.found and error.expected and error.path == "x.dts"
-    assert error.field in dts._FIELD_OFFSET and error.offset == dts._FIELD_OFFSET[error.field]
+    assert error.field in dts.FIELD_OFFSET and error.offset == dts.FIELD_OFFSET[error.field]
 
 
 def test_a_file_of_another_length_is_refused() -> None:

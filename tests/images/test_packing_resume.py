@@ -144,7 +144,7 @@ table = open_source(sys.argv[1])[""]
 workers = Workers(table.files, LevelOptions(3, 1 << 24), 2)
 results = workers.packed(table.locator(n) for n in range(len(table)))
 next(results)
-print(*[worker._process.pid for worker in workers._workers], flush=True)
+print(*workers.pids, flush=True)
 time.sleep(60)
 """
 
@@ -161,7 +161,7 @@ def test_a_worker_that_dies_ends_the_pack_with_an_error(source: Path) -> None:
     with Workers(table.files, LevelOptions(3, 1 << 24), 2) as workers:
         results = workers.packed(table.locator(n) for n in range(len(table)))
         next(results)
-        workers._workers[0]._process.kill()
+        os.kill(workers.pids[0], signal.SIGKILL)
         with pytest.raises(ChildProcessError, match="ended by itself"):
             list(results)
 

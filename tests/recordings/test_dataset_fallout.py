@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import trainload as tl
 from trainload.recordings.samples.clip import Clip
 from trainload.recordings.samples.collate import collate
-from trainload.recordings.samples.sequences import _span_fallout
+from trainload.recordings.samples.sequences import span_fallout
 from trainload.recordings.writing.writer import HyperframeWriter
 
 S = 1_000_000_000
@@ -85,7 +85,7 @@ def test_windows_and_aligned_times_name_the_stream_too(tmp_path: Path) -> None:
 )
 @settings(deadline=None)
 def test_what_falls_out_is_what_the_slow_count_says(streams: list[list[int]], duration: int, stride: int) -> None:
-    fallout, starts = _span_fallout({str(n): np.array(t, np.int64) for n, t in enumerate(streams)}, duration, stride)
+    fallout, starts = span_fallout({str(n): np.array(t, np.int64) for n, t in enumerate(streams)}, duration, stride)
     filled = [times for times in streams if times]
     if not filled:
         assert not len(starts) and not fallout.possible

@@ -56,7 +56,7 @@ def test_sample_timing_agrees_with_all_times_at_once(
     times.sort()
     reader = write_imu(tmp_path_factory.mktemp("imu") / "a.hfr", times, window)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sample_times, "_STRETCH", stretch)
+        patch.setattr(sample_times, "STRETCH", stretch)
         [found] = reader.facts()["streams"]
     intervals = np.diff(times)
     assert found["samples"] == len(times)
@@ -86,7 +86,7 @@ def test_samples_of_irregular_times_are_not_called_lost(tmp_path: Path) -> None:
 
 def test_samples_are_read_when_they_are_few_or_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reader = write_imu(tmp_path / "a.hfr", [n * 5_000_000 for n in range(200)])
-    monkeypatch.setattr(hyperframe_facts, "_FEW_PAYLOADS", 3)
+    monkeypatch.setattr(hyperframe_facts, "FEW_PAYLOADS", 3)
     [imu] = reader.facts()["streams"]
     assert imu["samples"] is None and imu["rate_hz"] is None and imu["samples_per_frame"] == 20
     assert "samples not read: --samples" in run_info(tmp_path / "a.hfr")

@@ -147,7 +147,7 @@ def test_a_clock_that_ran_ahead_once_does_not_keep_everything_in_memory() -> Non
     for time in (*range(0, 2000, 10), *[7] * 5000):
         if cutter.push(time, time):
             windows += cutter.cut()
-        most = max(most, len(cutter._pending))
+        most = max(most, len(cutter.pending()))
     windows += cutter.flush()
     assert most <= 1024
     assert sum(len(window.items) for window in windows) == 5200

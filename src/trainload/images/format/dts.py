@@ -270,7 +270,7 @@ class _HeaderChecker(Checker):
             good,
             rules.HEADER_FIELD,
             field=field,
-            offset=_FIELD_OFFSET[field],
+            offset=FIELD_OFFSET[field],
             found=found,
             expected=expected,
         )
@@ -285,7 +285,7 @@ class _HeaderChecker(Checker):
         self.that(found <= most, field, f"{found:,}", f"at most {most:,}")
 
 
-_LAYOUT = (
+LAYOUT = (
     ("magic", "4s"),
     ("version", "4s"),
     ("dataset_type", "8s"),
@@ -316,13 +316,13 @@ _LAYOUT = (
     ("normalize_std", "3f"),
     ("crc_code", "I"),
 )
-_HEADER = struct.Struct("<" + "".join(code for _, code in _LAYOUT))
-_FIELD_OFFSET = {
-    name: struct.calcsize("<" + "".join(code for _, code in _LAYOUT[:n])) for n, (name, _) in enumerate(_LAYOUT)
+_HEADER = struct.Struct("<" + "".join(code for _, code in LAYOUT))
+FIELD_OFFSET = {
+    name: struct.calcsize("<" + "".join(code for _, code in LAYOUT[:n])) for n, (name, _) in enumerate(LAYOUT)
 }
 FIELD_NAMES = tuple(_FIELD_OFFSET)  # in file order
 assert _HEADER.size == HEADER_BYTES_USED
-assert {f.name for f in fields(DtsHeader)} == set(_FIELD_OFFSET) - {"magic", "version"}
+assert {f.name for f in fields(DtsHeader)} == set(FIELD_OFFSET) - {"magic", "version"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,6 +63,11 @@ class Workers:
             self._close()
             raise
 
+    @property
+    def pids(self) -> list[int]:
+        """The processes, none with jobs=1."""
+        return [worker.pid for worker in self._workers]
+
     def packed(self, locators: Iterable[Locator]) -> Iterator[PackedPicture]:
         """One picture per locator, in order. Raises what a worker raised, ChildProcessError where one ended."""
         if not self._workers:
@@ -150,6 +155,10 @@ class _Worker:
         self.connection = Connection(ours.detach())
         self.pending: list[int] = []
         self.connection.send((files, options))
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     def send(self, number: int, task: Task) -> None:
         self.connection.send(task)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from trainload.recordings.reading.hyperframe import HyperframeReader
 
 _SAMPLED_FRAMES = 16  # payloads unpacked per stream to measure compression
-_FEW_PAYLOADS, _FEW_BYTES = 10_000, 64 << 20  # of packed streams, read without being asked: within a second
+FEW_PAYLOADS, FEW_BYTES = 10_000, 64 << 20  # of packed streams, read without being asked: within a second
 _NO_TIMING = {
     "rate_hz": None,
     "jitter_ms": None,
@@ -102,7 +102,7 @@ def stream_facts(reader: HyperframeReader, name: str, *, samples: bool) -> dict[
 
 def _are_few(reader: HyperframeReader) -> bool:
     sizes = [reader.sizes(name) for name, info in reader.streams.items() if info.packed]
-    return sum(map(len, sizes)) <= _FEW_PAYLOADS and sum(int(each.sum(dtype=np.int64)) for each in sizes) <= _FEW_BYTES
+    return sum(map(len, sizes)) <= FEW_PAYLOADS and sum(int(each.sum(dtype=np.int64)) for each in sizes) <= FEW_BYTES
 
 
 def _sample_timing(reader: HyperframeReader, name: str, read: bool) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from trainload.recordings.format.streams import TIME_FIELD, StreamInfo
 from trainload.recordings.reading.frame import Frame
 
-_STRETCH = 1 << 16  # samples that are looked at together
+STRETCH = 1 << 16  # samples that are looked at together
 _KEPT = 1 << 20  # intervals that jitter is taken from: all of them, or evenly spread ones
 _REGULAR = 0.9  # share of intervals within half a median of the median, from which on missing samples can be counted
 
@@ -39,7 +39,7 @@ def sample_timing(frames: Iterable[Frame]) -> dict[str, Any]:
     for frame in frames:
         times.append(frame.array()[TIME_FIELD].astype(np.int64))
         waiting += len(times[-1])
-        if waiting >= _STRETCH:
+        if waiting >= STRETCH:
             meter.take(times)
             times, waiting = [], 0
     meter.take(times)

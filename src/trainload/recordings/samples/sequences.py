@@ -158,7 +158,7 @@ class SequenceDataset(KeptSamples):
     ) -> tuple[NDArray[np.int64], Fallout]:
         """The starts of the clips that are kept, from the first to the last time that every stream has seen."""
         every = {name: self._times(recording, name) for name in self.streams}
-        fallout, starts = _span_fallout(every, self.duration_ns, stride_ns)
+        fallout, starts = span_fallout(every, self.duration_ns, stride_ns)
         keep = tagged(self.store.recordings[recording], tags, starts, starts + self.duration_ns)
         if not keep.all():
             fallout.other[f"without the tags {', '.join(tags)}"] = int((~keep).sum())
@@ -183,7 +183,7 @@ def _too_sparse(times: NDArray[np.int64], duration_ns: int) -> str:
     return f"a frame every {span(period)}" if period > duration_ns else ""
 
 
-def _span_fallout(
+def span_fallout(
     every: Mapping[str, NDArray[np.int64]], duration_ns: int, stride_ns: int
 ) -> tuple[Fallout, NDArray[np.int64]]:
     """The starts of clips that lie within every stream, and which streams keep how many others from being clips.
