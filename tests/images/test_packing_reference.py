@@ -20,8 +20,15 @@ from picture_folders import class_folders, encoded, picture, read_packed
 @pytest.mark.parametrize("level", [0, 1, 2, 3])
 @pytest.mark.parametrize(
     ("known", "source"),
-    [("packed.json", "pictures"), ("shared/spec/conformance.json", "shared/data/imagenet-sample/train")],
-    ids=["ten-pictures", "imagenet-sample"],
+    [
+        pytest.param("packed.json", "pictures", id="ten-pictures"),
+        pytest.param(
+            "shared/spec/conformance.json",
+            "shared/data/imagenet-sample/train",
+            id="imagenet-sample",
+            marks=pytest.mark.slow,
+        ),
+    ],
 )
 def test_reference_mode_reproduces_the_genuine_file(
     level: int, known: str, source: str, at_hand: Callable[[str], Path], tmp_path: Path

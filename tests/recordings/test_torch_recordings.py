@@ -38,7 +38,10 @@ def assert_equal(one: TensorBatch, two: TensorBatch) -> None:
         assert torch.equal(one.masks[name], two.masks[name])
 
 
-@pytest.mark.parametrize(("workers", "start"), [(2, "fork"), (4, "fork"), (2, "spawn"), (2, "forkserver")])
+@pytest.mark.parametrize(
+    ("workers", "start"),
+    [(2, "fork"), (4, "fork"), pytest.param(2, "spawn", marks=pytest.mark.slow), (2, "forkserver")],
+)
 def test_dataloader_workers_read_what_the_process_reads(drive: Path, workers: int, start: str) -> None:
     dataset = WindowDataset(drive, streams=STREAMS)
     here = list(torch.utils.data.DataLoader(dataset, batch_size=7, collate_fn=collate))
