@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import assert_type
 
+import numpy as np
 import torch
 
 import trainload as tl
@@ -33,12 +34,14 @@ def train_on_pictures(path: Path) -> None:
 def learn_from_a_drive(path: Path) -> None:
     with tl.Recorder(path, window="100ms") as recorder:
         camera = recorder.add_stream("camera", kind="camera", encoding="jpeg", rate_hz=30)
-        kept: bool = recorder.write(camera, 1_000_000, b"")
+        kept: bool = recorder.write(camera, 1_000_000, b"") and recorder.write("imu", 0, np.zeros(3, np.float32))
     drive = tl.open_recording(path)
     assert_type(drive, tl.HyperframeReader)
     assert_type(drive.read("camera", "1.5s"), tl.Frame | None)
     assert_type(drive.window(0), tl.Window)
-    pairs = tl.align(drive, to="lidar", using={"camera": tl.Nearest(max="20ms"), "imu": tl.Interpolate()})
+    fields = {"yaw": "angle"}
+    using = {"camera": tl.Nearest(max="20ms"), "imu": tl.Interpolate(fields=fields)}
+    pairs = tl.align(drive, to="lidar", using=using)
     assert_type(pairs, tl.Pairs)
     assert_type(pairs[0], tl.Pair)
     assert_type(pairs.report(), tl.Report)

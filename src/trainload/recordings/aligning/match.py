@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from trainload.errors import UsageError
 from trainload.formats.durations import duration_ns
-from trainload.recordings.format.field_rules import FieldRules
+from trainload.recordings.format.field_rules import GivenRules
 
 Int64 = NDArray[np.int64]
 NO_MATCH_NS = int(np.iinfo(np.int64).max)  # the residual of an unmatched time: larger than every limit
@@ -67,12 +67,14 @@ class Match:
 class Method(Protocol):
     """A way to match: `Nearest`, `Previous`, `Interval` or `Interpolate`."""
 
+    __slots__ = ()
+
     def match(self, reference: Times, stream: Times) -> Match:
         """The sample of `stream` for every reference time."""
 
 
 @dataclass(frozen=True, slots=True)
-class Nearest:
+class Nearest(Method):
     """The sample closest in time, the earlier of two equally close; `max` bounds the distance ("20ms")."""
 
     max: str | int | None = None
@@ -98,7 +100,7 @@ class Nearest:
 
 
 @dataclass(frozen=True, slots=True)
-class Previous:
+class Previous(Method):
     """The last sample at or before the time, as a running system would have known it; `max_age` bounds its age."""
 
     max_age: str | int | None = None
@@ -124,7 +126,7 @@ class Previous:
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
+class Interval(Method):
     """The sample whose [start, end] shares most time with the reference's [start, end], the earlier of equal ones.
 
     Exposures and sweeps are closed intervals: an instant inside one shares no time but matches, unless `min_overlap`
@@ -152,7 +154,7 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True)
-class Interpolate:
+class Interpolate(Method):
     """The value between the two samples around the time, never across a gap.
 
     max_gap: two samples further apart are a gap; left out, GAP_PERIODS median periods of the stream, where samples at
@@ -165,7 +167,7 @@ class Interpolate:
 
     max_gap: str | int | None = None
     extrapolate: str | int | None = None
-    fields: FieldRules | None = None
+    fields: GivenRules | None = None
 
     def __post_init__(self) -> None:
         _optional_ns(self.max_gap, "Interpolate(max_gap=...)")

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from trainload.errors import UsageError
 from trainload.formats.durations import duration_ns
 from trainload.recordings.aligning.match import Times
-from trainload.recordings.format.field_rules import FieldRules, check_rules
+from trainload.recordings.format.field_rules import GivenRules, check_rules
 from trainload.recordings.format.streams import StreamInfo
 
 
@@ -63,7 +63,7 @@ class ArrayStreams:
         receive_times: ArrayLike | None = None,
         values: ArrayLike | None = None,
         rate_hz: float | None = None,
-        fields: FieldRules | None = None,
+        fields: GivenRules | None = None,
     ) -> None:
         """Take one stream; samples out of order are sorted by time, equal times keep their order.
 

@@ -21,6 +21,8 @@ Fields = str | tuple[str, ...]
 Rule = str | tuple[str, ...]
 FieldRules = Mapping[Fields, Rule]
 """A field, or four fields that are a quaternion together, to its rule; or to one rule for each of its columns."""
+GivenRules = Mapping[Any, Rule]
+"""FieldRules as callers give them: a dict[str, str] is no Mapping[Fields, str] to type checkers."""
 
 
 def rules_to_json(rules: FieldRules) -> list[list[Any]]:

@@ -13,7 +13,11 @@ from trainload.recordings.writing.part import StoredFrame
 from trainload.recordings.writing.streams import OpenStream
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from typing_extensions import Buffer
+
+    Payload = Buffer | NDArray[Any] | np.generic  # numpy's types are Buffers from Python 3.12 on
 
 _MAX_U32 = (1 << 32) - 1
 _TIME = struct.Struct("<Q")
@@ -34,7 +38,7 @@ class PendingFrame(NamedTuple):
 def pending_frame(
     stream: OpenStream,
     timestamp_ns: int,
-    payload: Buffer,
+    payload: Payload,
     key_frame: bool,
     receive_ns: int,
     duration_ns: int,
@@ -95,9 +99,9 @@ def _check_payload(stream: OpenStream, size: int) -> None:
         raise UsageError(f"stream {stream.info.name!r} packs samples of {stream.sample_bytes} bytes, not {size:,}")
 
 
-def _copied(payload: Buffer) -> bytes:
+def _copied(payload: Payload) -> bytes:
     try:
-        view = memoryview(payload)
+        view = memoryview(payload)  # type: ignore[arg-type]
     except TypeError:
         raise UsageError(f"a payload is bytes, an array or another buffer, not {type(payload).__name__}") from None
     if view.nbytes > MAX_FRAME_BYTES:

@@ -28,7 +28,7 @@ from trainload.recordings.writing.streams import StreamOptions
 from trainload.recordings.writing.writer import HyperframeWriter, WriteSummary
 
 if TYPE_CHECKING:
-    from typing_extensions import Buffer
+    from trainload.recordings.writing.pending_frames import Payload
 
 QUEUE_BYTES = 256 << 20
 _ALL_BYTES = ""  # no stream has this name
@@ -139,7 +139,7 @@ class Recorder:
         self,
         stream: int | str,
         timestamp_ns: int,
-        payload: Buffer,
+        payload: Payload,
         *,
         key_frame: bool = True,
         receive_ns: int | None = None,

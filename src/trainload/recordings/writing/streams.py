@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike
 from trainload.codecs.table import NONE, codec_by_name
 from trainload.errors import FormatError, UsageError
 from trainload.formats.durations import duration_ns
-from trainload.recordings.format.field_rules import FieldRules, check_rules
+from trainload.recordings.format.field_rules import FieldRules, GivenRules, check_rules
 from trainload.recordings.format.hyperframe import HARDWARE_TIME, MAX_STREAMS
 from trainload.recordings.format.layouts import Layout
 from trainload.recordings.format.streams import (
@@ -55,7 +55,7 @@ class StreamOptions(TypedDict, total=False):
     shuffle: bool | int
     packed: bool
     calibration: Mapping[str, Any] | None
-    fields: FieldRules | None
+    fields: GivenRules | None
     layout: Layout | None
 
 
@@ -188,7 +188,7 @@ def _element(dtype: DTypeLike | None) -> np.dtype[Any] | None:
     return element
 
 
-def _fields(stream: str, fields: FieldRules | None, element: np.dtype[Any] | None) -> FieldRules:
+def _fields(stream: str, fields: GivenRules | None, element: np.dtype[Any] | None) -> FieldRules:
     try:
         check_rules(fields or {}, element)
     except ValueError as error:

@@ -25,7 +25,7 @@ from trainload.recordings.writing.streams import OpenStream, StreamOptions, Stre
 from trainload.recordings.writing.window_cutter import CutWindow, WindowCutter, window_advice
 
 if TYPE_CHECKING:
-    from typing_extensions import Buffer
+    from trainload.recordings.writing.pending_frames import Payload
 
 
 Committed = Callable[[Sequence[StoredFrame]], list[StoredFrame] | None]
@@ -122,7 +122,7 @@ class HyperframeWriter:
         self,
         stream: int | str,
         timestamp_ns: int,
-        payload: Buffer,
+        payload: Payload,
         *,
         key_frame: bool = True,
         receive_ns: int = 0,
@@ -144,7 +144,7 @@ class HyperframeWriter:
         self,
         stream: int | str,
         timestamp_ns: int,
-        payload: Buffer,
+        payload: Payload,
         key_frame: bool,
         receive_ns: int,
         duration_ns: int,
