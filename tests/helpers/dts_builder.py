@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,8 +27,8 @@ class DtsBuilder:
     class_names: Sequence[str] = ("ant", "bee", "cat")
     level: int = 0
     extension: bool = True
-    header: dict[str, object] = field(default_factory=dict)
-    sections: dict[bytes, bytes | None] = field(default_factory=dict)
+    header: Mapping[str, object] = field(default_factory=dict)
+    sections: Mapping[bytes, bytes | None] = field(default_factory=dict)
     edit_blocks: Callable[[int, bytearray], None] | None = None
 
     def block_bytes(self, k: int) -> bytes:
@@ -103,7 +103,7 @@ class DtsBuilder:
             return []
         table = [struct.pack("<II", len(block), crc) for block, crc in zip(self.blocks, crcs)]
         paths = [path for block in self.blocks for _, _, path in block]
-        sections: dict[bytes, bytes | None] = {
+        sections: Mapping[bytes, bytes | None] = {
             dts.TAG_UUID: bytes(range(16)),
             dts.TAG_CLASSES: zstd_compress(dts.names_to_bytes(list(self.class_names))),
             dts.TAG_PATHS: zstd_compress(dts.names_to_bytes(paths)),
@@ -113,8 +113,7 @@ class DtsBuilder:
             ),
             dts.TAG_PARAMETERS: json.dumps({"level": self.level, "version": "0"}).encode(),
         }
-        sections |= self.sections
-        return [(tag, body) for tag, body in sections.items() if body is not None]
+        return [(tag, body) for tag, body in {**sections, **self.sections}.items() if body is not None]
 
 
 def pictures(

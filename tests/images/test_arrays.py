@@ -90,7 +90,7 @@ def test_both_splits_come_back_whole_from_any_form(
     files = FILES[kind]
     written = pack_arrays(kind, form(files, tmp_path), tmp_path / "out")
     for is_training, entry in zip((True, False), written):
-        with tl.open(entry["path"]) as ds:
+        with tl.open_images(entry["path"]) as ds:
             assert isinstance(ds, ArrayReader)
             labels, pixels = _expected(kind, files, is_training)
             assert ds.header.is_training == is_training
@@ -280,7 +280,7 @@ def test_any_bytes_give_a_value_or_a_format_error(
     path = tmp_path / "mutated.dts"
     path.write_bytes(content[: data.draw(st.just(1 << 30) | st.integers(0, 400))])
     try:
-        with tl.open(path) as ds:
+        with tl.open_images(path) as ds:
             assert isinstance(ds, ArrayReader)
             assert len(ds.pixels) == len(ds) == len(list(ds))
             ds.facts()

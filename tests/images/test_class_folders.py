@@ -52,7 +52,7 @@ def counts(table: PictureTable | FolderReader) -> dict[str, int]:
 
 
 def same_as_reader(root: Path, table: PictureTable) -> FolderReader:
-    ds = tl.open(root)
+    ds = tl.open_images(root)
     assert isinstance(ds, FolderReader)
     assert ds.class_names == table.class_names
     assert [(ds.source(i), ds[i].label, bytes(ds[i].data)) for i in range(len(ds))] == contents(table)
@@ -242,7 +242,7 @@ def test_a_list_of_classes_numbers_them_in_every_form(tmp_path: Path) -> None:
     val = fill(tmp_path / "val", "cat/0.jpg", "bee/0.jpg")
     tl.pack_images(train, tmp_path / "train.dts", level=0, jobs=1)
     (tmp_path / "names.txt").write_bytes(b"\xef\xbb\xbfant\r\nbee\r\ncat\r\n")
-    with tl.open(tmp_path / "train.dts") as ds:
+    with tl.open_images(tmp_path / "train.dts") as ds:
         for given in (tmp_path / "train.dts", str(tmp_path / "names.txt"), train, ds, ["ant", "bee", "cat"]):
             summary = tl.pack_images(val, tmp_path / "val.dts", level=0, jobs=1, classes=given, overwrite=True)  # type: ignore[arg-type]
             assert summary.sets[0].empty_classes == ("ant",)

@@ -75,7 +75,10 @@ KINDS = {
 
 
 def first_batch(path: Path, **options: Any) -> Any:
-    with tl.open(path) as ds, tl.ImageLoader(ds, **{"batch_size": 1, "workers": 1, "ops": OPS, **options}) as loader:
+    with (
+        tl.open_images(path) as ds,
+        tl.ImageLoader(ds, **{"batch_size": 1, "workers": 1, "ops": OPS, **options}) as loader,
+    ):
         return next(iter(loader))
 
 
@@ -231,7 +234,7 @@ def test_the_plan_of_small_pictures_stays_small_and_one_giant_has_a_line_of_its_
     plans = {}
     for name, pictures in {"small": [small], "giant": [small, encoded(Image.new("L", (9000, 9000)))]}.items():
         path = write_dts(tmp_path / f"{name}.dts", pictures, [0] * len(pictures), 2)
-        with tl.open(path) as ds:
+        with tl.open_images(path) as ds:
             plans[name] = tl.ImageLoader(ds, batch_size=1, ops=OPS, workers=8).memory_plan().buffers
     large = "pictures too large to decode side by side"
     assert plans["small"][large] == 0

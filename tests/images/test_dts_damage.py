@@ -258,7 +258,7 @@ EXTREMES = [0, 1, 2, 3, 255, 340, 341, 4096, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFE,
 
 def read_everything(path: Path) -> None:
     """What a training script touches."""
-    with tl.open(path) as ds:
+    with tl.open_images(path) as ds:
         assert isinstance(ds, DtsReader)
         for k in range(min(ds.num_blocks, 3)):
             for sample in ds.block(k):
@@ -310,7 +310,7 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pixels = rng.integers(0, 256, (1200, 1000, 3), np.uint8)
         Image.fromarray(pixels).save(place / f"{n}.JPEG", quality=90)
     tl.pack_images(folder / "source", folder / "real.dts", level=0, jobs=1)
-    with tl.open(folder / "real.dts") as ds:
+    with tl.open_images(folder / "real.dts") as ds:
         assert isinstance(ds, DtsReader) and ds.num_blocks == 2
     return folder / "real.dts"
 
@@ -380,7 +380,7 @@ def test_a_hostile_section_is_a_format_error_and_is_found(name: str, tmp_path: P
     path = DtsBuilder([FLAT[:4], FLAT[4:]], sections=dict(HOSTILE_SECTIONS[name])).write(tmp_path / "hostile.dts")
     gives_a_value_or_a_format_error(path)
     assert not verify(path).good
-    with pytest.raises(FormatError) as caught, tl.open(path) as ds:
+    with pytest.raises(FormatError) as caught, tl.open_images(path) as ds:
         assert isinstance(ds, DtsReader)
         ds.source(0)
         ds.facts()

@@ -38,7 +38,7 @@ def volumes(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 def test_each_sample_has_its_bytes_label_id_and_source(file: Path) -> None:
-    with tl.open(file) as ds:
+    with tl.open_images(file) as ds:
         assert isinstance(ds, DtsReader)
         assert len(ds) == 30
         assert ds.level == 0
@@ -123,7 +123,7 @@ def test_neighbours_share_one_read_and_distant_samples_do_not(file: Path) -> Non
 def test_volumes_make_one_set_whatever_the_order_of_the_paths(volumes: list[Path], file: Path) -> None:
     pattern = str(volumes[0].parent / "v*.dts")
     for given_paths in (volumes, volumes[::-1], pattern, [pattern]):
-        with tl.open(given_paths) as ds, DtsReader(file) as whole:
+        with tl.open_images(given_paths) as ds, DtsReader(file) as whole:
             assert len(ds) == 30
             assert ds.num_blocks == 4
             assert ds.paths == tuple(map(str, volumes))

@@ -53,7 +53,7 @@ def test_labels_follow_the_folder_names_and_samples_the_file_names(tmp_path: Pat
         "c/x.heic": b"",
         "top.jpg": b"",
     }
-    with tl.open(fill(tmp_path, files)) as ds:
+    with tl.open_images(fill(tmp_path, files)) as ds:
         assert isinstance(ds, FolderReader)
         assert ds.class_names == ("a", "b", "c")
         assert [(bytes(s.data), s.label, s.id) for s in ds.samples(range(3))] == [
@@ -90,14 +90,14 @@ def test_level_0_extracts_to_the_source_bytes_under_the_source_names(tmp_path: P
         "renamed": [],
         "renamed_classes": {},
     }
-    with tl.open(tmp_path / "out") as again:
+    with tl.open_images(tmp_path / "out") as again:
         assert isinstance(again, FolderReader)
         assert again.class_names == ("ant", "bee", "cat")
 
 
 def test_real_pictures_come_back_from_two_volumes(photos: Path, tmp_path: Path) -> None:
     tl.pack_images(photos, tmp_path / "set.dts", level=0, volumes=2)
-    with tl.open(str(tmp_path / "set-*.dts")) as ds, tl.open(photos) as folder:
+    with tl.open_images(str(tmp_path / "set-*.dts")) as ds, tl.open(photos) as folder:
         assert isinstance(ds, DtsReader) and isinstance(folder, FolderReader)
         assert ds.class_names == folder.class_names
         label_of = {folder.source(i): int(folder.labels[i]) for i in range(len(folder))}
@@ -246,7 +246,7 @@ def test_extract_refuses_a_folder_with_something_in_it_and_a_damaged_block(tmp_p
 
 def test_arrays_extract_as_png(tmp_path: Path) -> None:
     written = pack_arrays("mnist", as_folder(FILES["mnist"], tmp_path), tmp_path)
-    with tl.open(written[1]["path"]) as ds:
+    with tl.open_images(written[1]["path"]) as ds:
         extract(ds, tmp_path / "out")  # type: ignore[arg-type]
         for i in range(len(ds)):
             with Image.open(tmp_path / "out" / str(ds.labels[i]) / f"{i:08}.png") as picture:
@@ -323,7 +323,7 @@ def test_a_folder_has_the_pictures_and_the_ids_that_pack_takes_from_it(tmp_path:
     files |= {f"{'ba'[n % 2]}/{n:02}{ending.upper()}": b"y" for n, ending in enumerate(PICTURE_ENDINGS)}
     fill(tmp_path, files | {"a/notes.txt": b"", "b/x.heic": b""})
     table = open_source(tmp_path)[""]
-    with tl.open(tmp_path) as ds:
+    with tl.open_images(tmp_path) as ds:
         assert isinstance(ds, FolderReader) and len(ds) == 2 * len(PICTURE_ENDINGS)
         assert [ds.source(i) for i in range(len(ds))] == [table.name(n) for n in range(len(table))]
         assert ds.labels.tolist() == table.labels.tolist()

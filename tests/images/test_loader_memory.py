@@ -160,7 +160,7 @@ def test_a_rank_reads_only_the_bytes_of_its_samples(path, mode):
     )
     log = counted(loader)
     ids = np.concatenate([ids for _, _, ids in loader])
-    sizes = tl.open(path).sizes
+    sizes = tl.open_images(path).sizes
     assert sum(size for *_, size in log) <= sizes[ids].sum() + len(ids) * 64 + len(log) * 1024 * 10
     assert sum(size for *_, size in log) < MB
 

@@ -169,7 +169,7 @@ def test_the_new_operations_together_give_the_same_bits_for_any_threads(tmp_path
     folder = write_folder(tmp_path, jpegs(23), [0] * 23)
 
     def bits(workers: int) -> list[bytes]:
-        with tl.open(folder) as ds, tl.ImageLoader(ds, batch_size=5, ops=ops, seed=3, workers=workers) as loader:
+        with tl.open_images(folder) as ds, tl.ImageLoader(ds, batch_size=5, ops=ops, seed=3, workers=workers) as loader:
             return [images.tobytes() for images, _ in loader]
 
     assert bits(1) == bits(4) and len(set(bits(1))) == 5

@@ -91,7 +91,7 @@ def test_volumes_make_one_set_with_every_picture_once(level: int, tmp_path: Path
     assert {volume.u32(64) for volume in volumes} == {sum(volume.u32(68) for volume in volumes)}
     assert [volume.u32(52) for volume in volumes] == [7, 7, 6]
     assert len({extension_of(volume.data)["UUID"] for volume in volumes}) == 1
-    whole = tl.open(str(tmp_path / "set-*-of-3.dts"))
+    whole = tl.open_images(str(tmp_path / "set-*-of-3.dts"))
     assert len(whole) == 20 and sorted(whole.labels.tolist()) == sorted([0, 1, 2, 3] * 5)
     assert {whole.source(n) for n in range(20)} == {str(p.relative_to(source)) for p in source.rglob("*.JPEG")}
 

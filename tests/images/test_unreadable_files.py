@@ -122,7 +122,7 @@ def test_the_dataset_names_it_too(ops: list[object] | None, tmp_path: Path) -> N
 
 def test_a_file_that_goes_before_the_loader_is_made_is_replaced_as_well(tmp_path: Path) -> None:
     root = write_folder(tmp_path, jpegs(4), [0] * 4)
-    ds = tl.open(root)
+    ds = tl.open_images(root)
     gone(file_of(root, 1))
     with pytest.warns(RuntimeWarning, match="sample 1: .*No such file"):
         (batch,) = loader_of(ds, on_error="replace")
@@ -132,7 +132,7 @@ def test_a_file_that_goes_before_the_loader_is_made_is_replaced_as_well(tmp_path
 @pytest.mark.parametrize("threads", [1, 8])
 def test_more_replacements_than_the_limit_are_an_error_at_the_same_batch_always(threads: int, tmp_path: Path) -> None:
     root = write_folder(tmp_path, jpegs(20), [0] * 20)
-    ds = tl.open(root)
+    ds = tl.open_images(root)
     loader = loader_of(ds, on_error="replace", workers=threads, replace_limit=2, tuning=tl.Tuning(prefetch=4))
     for n in (1, 9, 13, 14, 19):
         gone(file_of(root, n))
@@ -254,7 +254,7 @@ def test_pack_skips_counts_and_lists_files_that_it_cannot_read(
     reasons = [lines[f"a/{n:03}.jpeg"]["refused"] for n in range(len(FAULTS))]
     wanted = ["No such file", "must not change while it is packed", "a pipe", "a folder", "symbolic links"]
     assert all(part in reason for part, reason in zip(wanted, reasons, strict=True))
-    with tl.open(out) as ds:
+    with tl.open_images(out) as ds:
         assert sorted(ds.source(i) for i in range(3)) == [f"a/{n:03}.jpeg" for n in range(len(FAULTS), len(FAULTS) + 3)]
 
 

@@ -59,7 +59,7 @@ def drive_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_recording_is_aligned_as_arrays_are(drive_path):
     using = {"camera": tl.Interval(), "imu": tl.Interpolate(), "odom": tl.Interpolate()}
-    with tl.open(drive_path) as drive:
+    with tl.open_recording(drive_path) as drive:
         pairs = tl.align(drive, every="40ms", using=using)
         assert len(pairs) == 50
         inside = pairs.matches["imu"].matched
@@ -74,7 +74,7 @@ def test_a_recording_is_aligned_as_arrays_are(drive_path):
 
 
 def test_pairs_of_a_recording_pickle_as_its_path(drive_path):
-    with tl.open(drive_path) as drive:
+    with tl.open_recording(drive_path) as drive:
         pairs = tl.align(drive, to="lidar", using={"imu": tl.Interpolate()})
         expected, data = pairs.values("imu"), pickle.dumps(pairs)
     again = pickle.loads(data)
@@ -83,12 +83,12 @@ def test_pairs_of_a_recording_pickle_as_its_path(drive_path):
 
 
 def test_pictures_cannot_be_interpolated(drive_path):
-    with tl.open(drive_path) as drive, pytest.raises(UsageError, match="jpeg"):
+    with tl.open_recording(drive_path) as drive, pytest.raises(UsageError, match="jpeg"):
         tl.align(drive, to="lidar", using={"camera": tl.Interpolate()}).values("camera")
 
 
 def test_a_host_stamped_stream_of_a_file_is_refused(drive_path):
-    with tl.open(drive_path) as drive, pytest.raises(UsageError, match="host-stamped gps"):
+    with tl.open_recording(drive_path) as drive, pytest.raises(UsageError, match="host-stamped gps"):
         tl.align(drive, to="lidar")
 
 

@@ -71,7 +71,7 @@ def test_windows_and_aligned_times_name_the_stream_too(tmp_path: Path) -> None:
         tl.WindowDataset(drive, require={"camera": 99, "lidar": 1})
     half = tl.WindowDataset(drive, require={"camera": 1})
     assert 0 < len(half) < 20 and "with fewer than 1" in str(half.report()) and f"{len(half)} of" in repr(half)
-    pairs = tl.align(tl.open(drive), to="lidar", using={"camera": tl.Nearest(max="30ms")})
+    pairs = tl.align(tl.open_recording(drive), to="lidar", using={"camera": tl.Nearest(max="30ms")})
     with pytest.raises(tl.UsageError, match=r"'camera', .*farther off than 1\.000 ms"):
         tl.AlignedDataset(pairs.select(), max_residual="1ms")
     aligned = tl.AlignedDataset(pairs)
@@ -172,7 +172,7 @@ def test_torch_has_numbers_by_name_where_records_carry_text(tmp_path: Path) -> N
 
 
 def test_times_are_whole_nanoseconds_or_written_with_a_unit(tmp_path: Path) -> None:
-    drive = tl.open(write(tmp_path / "a.hfr", s=every(0.1)))
+    drive = tl.open_recording(write(tmp_path / "a.hfr", s=every(0.1)))
     first = START + 15 * STEP
     reads = (drive.read, drive.read_before, drive.read_nearest, drive.read_at)
     for read in reads:

@@ -72,7 +72,7 @@ def test_a_stretch_past_the_end_takes_no_memory(tmp_path: Path, monkeypatch: pyt
 
 def test_chunks_cover_all_windows_in_order(tmp_path: Path) -> None:
     write_drive(tmp_path / "drive.hfr", seconds=2.0)
-    with tl.open(tmp_path / "drive.hfr") as drive:
+    with tl.open_recording(tmp_path / "drive.hfr") as drive:
         bounds = chunk_bounds(drive)
         assert bounds[0] == 0 and bounds[-1] == len(drive) and (np.diff(bounds) > 0).all()
 

@@ -37,7 +37,7 @@ def same(one: Clip, two: Clip) -> bool:
 
 
 def test_a_window_sample_is_the_window(drive: Path) -> None:
-    reader, dataset = tl.open(drive), tl.WindowDataset(drive)
+    reader, dataset = tl.open_recording(drive), tl.WindowDataset(drive)
     assert len(dataset) == len(reader)
     for k in (0, 7, len(reader) - 1):
         window, clip = reader.window(k), dataset[k]
@@ -70,7 +70,9 @@ def test_windows_are_filtered_by_fill_and_tags(tmp_path: Path) -> None:
     assert all(
         clip.start_ns >= 2 * SECOND and clip.end_ns <= 5 * SECOND for clip in map(rainy.__getitem__, range(len(rainy)))
     )
-    pairs = tl.AlignedDataset(tl.align(tl.open(path), to="a", using={"b": tl.Previous()}), tags=["night", "rain"])
+    pairs = tl.AlignedDataset(
+        tl.align(tl.open_recording(path), to="a", using={"b": tl.Previous()}), tags=["night", "rain"]
+    )
     assert [pairs[i].start_ns // SECOND for i in range(len(pairs))] == [2, 3, 4, 5]
     full = tl.WindowDataset(path, require={"b": 1})
     assert [clip.number for clip in map(full.__getitem__, range(len(full)))] == [
@@ -88,7 +90,7 @@ def test_what_an_import_keeps_beside_the_sensors_is_read_where_it_is_asked_for(t
 
 
 def test_a_sequence_takes_the_nearest_frame_of_every_step(drive: Path) -> None:
-    reader = tl.open(drive)
+    reader = tl.open_recording(drive)
     dataset = tl.SequenceDataset(
         drive,
         duration="1s",
@@ -133,7 +135,7 @@ def test_a_sequence_with_a_missing_frame_is_left_out_or_masked(drive: Path) -> N
 
 
 def test_an_aligned_sample_is_its_pair(drive: Path) -> None:
-    reader = tl.open(drive)
+    reader = tl.open_recording(drive)
     using = {"camera": tl.Nearest(max="20ms"), "imu": tl.Interpolate(), "odometry": tl.Previous()}
     pairs = tl.align(reader, to="lidar/top", using=using, allow_host=True)
     dataset = tl.AlignedDataset(pairs, max_residual="20ms")
@@ -162,7 +164,7 @@ def test_late_frames_and_the_seams_between_parts_are_no_gaps(
         stream = out.add_stream("s", dtype="<i8")
         for time in times:
             out.append(stream, time, np.int64(time).tobytes())
-    drive = tl.open(tmp_path)
+    drive = tl.open_recording(tmp_path)
     assert len(drive.files) > 2 and any(frame.late for frame in drive.iter_range("s", 0, 2000))
     windows = tl.WindowDataset(drive)
     clips = tl.SequenceDataset(drive, duration=30, step=3, stride=10)
@@ -242,7 +244,7 @@ def test_a_second_epoch_through_the_cache_is_the_same_and_reads_nothing(drive: P
 
 
 def test_datasets_pickle_without_an_open_file(drive: Path) -> None:
-    pairs = tl.align(tl.open(drive), to="lidar/top", using={"odometry": tl.Nearest()})
+    pairs = tl.align(tl.open_recording(drive), to="lidar/top", using={"odometry": tl.Nearest()})
     sequences = tl.SequenceDataset(drive, duration="400ms", step="100ms", streams=["lidar/top", "imu"])
     for dataset in (tl.WindowDataset(drive), sequences, tl.AlignedDataset(pairs)):
         before = dataset[1]
@@ -253,7 +255,7 @@ def test_datasets_pickle_without_an_open_file(drive: Path) -> None:
 
 def test_samples_say_where_host_and_hardware_clocks_meet(drive: Path) -> None:
     mixed, alone = ["lidar/top", "camera"], ["lidar/top", "odometry"]  # the camera's clock is the host's
-    reader = tl.open(drive)
+    reader = tl.open_recording(drive)
     pairs = {
         name: tl.align(reader, to="lidar/top", using={name: tl.Nearest()}, allow_host=True)
         for name in (mixed[1], alone[1])

@@ -75,7 +75,7 @@ def test_a_sample_whose_time_63_bits_do_not_hold_is_refused(tmp_path):
     with HyperframeWriter(tmp_path / "a.hfr") as writer:
         writer.add_stream("imu", dtype=packed_dtype(np.dtype("<f4")))
         writer.append("imu", 5, struct.pack("<Qf", 1 << 63, 1))
-    with tl.open(tmp_path / "a.hfr") as drive:
+    with tl.open_recording(tmp_path / "a.hfr") as drive:
         info = replace(drive.streams["imu"], packed=True)
         times = RecordingTimes(drive)
         times.__dict__["streams"] = {"imu": info}
@@ -331,7 +331,7 @@ def test_any_change_of_a_recording_s_tables_gives_a_value_or_an_error_of_ours(tm
         place = draw.choice((table, data.rindex(b"RECV") + 16)) + draw.randrange(60)
         piece = draw.choice((b"NaN", b"1e9", b"9", b'"', b"\xff" * 8, b"]", b"null", b"<u4"))
         path.write_bytes(with_sums(data[:place] + piece + data[place + len(piece) :]))
-        with suppress(TrainloadError, OSError), tl.open(path) as drive:
+        with suppress(TrainloadError, OSError), tl.open_recording(path) as drive:
             slice_recording(drive, tmp_path / "s.hfr", overwrite=True)
             merge_recordings([drive], tmp_path / "m.hfr", overwrite=True)
             tl.align(drive, to="cam", using={"imu": tl.Nearest(max="50ms")}).report()

@@ -47,7 +47,7 @@ def recorded(path):
 
 
 def contents(path):
-    with tl.open(path) as drive:
+    with tl.open_recording(path) as drive:
         streams = {
             name: (
                 i.kind,
@@ -76,12 +76,12 @@ def contents(path):
 
 def test_a_recording_comes_back_from_mcap_as_it_was(tmp_path):
     recorded(tmp_path / "a.hfr")
-    with tl.open(tmp_path / "a.hfr") as drive:
+    with tl.open_recording(tmp_path / "a.hfr") as drive:
         export_mcap(drive, tmp_path / "a.mcap")
     report = import_source(McapSource(tmp_path / "a.mcap"), tmp_path / "b.hfr", window="100ms")
     assert not report.damage
     assert contents(tmp_path / "b.hfr") == contents(tmp_path / "a.hfr")
-    with tl.open(tmp_path / "b.hfr") as drive:
+    with tl.open_recording(tmp_path / "b.hfr") as drive:
         assert not [name for name in drive.streams if name.startswith("import/")]
         export_mcap(drive, tmp_path / "b.mcap")
     import_source(McapSource(tmp_path / "b.mcap"), tmp_path / "c.hfr", window="100ms")
@@ -93,11 +93,15 @@ def test_what_the_user_said_of_a_log_comes_back_too_unless_the_user_says_otherwi
     messages = [(1, T0 + k * 10**7 + 500, imu(T0 + k * 10**7)) for k in range(5)]
     path = written(tmp_path / "a.mcap", [bytes_of.channel(1, 1, "/imu")], messages)
     import_source(McapSource(path, **how), tmp_path / "a.hfr")
-    with tl.open(tmp_path / "a.hfr") as drive:
+    with tl.open_recording(tmp_path / "a.hfr") as drive:
         export_mcap(drive, tmp_path / "again.mcap")
     import_source(McapSource(tmp_path / "again.mcap"), tmp_path / "b.hfr")
     import_source(McapSource(tmp_path / "again.mcap", clocks={"imu": "hardware"}, times="stamp"), tmp_path / "c.hfr")
-    with tl.open(tmp_path / "a.hfr") as a, tl.open(tmp_path / "b.hfr") as b, tl.open(tmp_path / "c.hfr") as c:
+    with (
+        tl.open_recording(tmp_path / "a.hfr") as a,
+        tl.open_recording(tmp_path / "b.hfr") as b,
+        tl.open_recording(tmp_path / "c.hfr") as c,
+    ):
         assert a.streams["imu"].clock == b.streams["imu"].clock == "host"
         assert a.timestamps("imu").tolist() == b.timestamps("imu").tolist()
         assert (c.streams["imu"].clock, c.timestamps("imu")[0]) == ("hardware", T0)

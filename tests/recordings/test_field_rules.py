@@ -45,7 +45,7 @@ def turning(count: int, *, step: float = 0.12) -> np.ndarray:
 def interpolated(path: Path, stream: str, every: str) -> tuple[np.ndarray, np.ndarray]:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        pairs = tl.align(tl.open(path), every=every, using={stream: tl.Interpolate()})
+        pairs = tl.align(tl.open_recording(path), every=every, using={stream: tl.Interpolate()})
         return pairs.times, pairs.values(stream)
 
 
@@ -143,7 +143,7 @@ def test_a_recorder_declares_and_a_caller_overrides(tmp_path: Path) -> None:
         for k, (x, y, z, w) in enumerate(turning(4).tolist()):
             sample = np.array([(w, x, y, z, [350, 10, 30, 50][k], (k, k))], record)
             writer.append(stream, k * 10 * MS, sample.tobytes())
-    drive = tl.open(tmp_path / "a.hfr")
+    drive = tl.open_recording(tmp_path / "a.hfr")
     assert dict(drive.streams["pose"].fields) == fields
     values = tl.align(drive, every="5ms", using={"pose": tl.Interpolate()}).values("pose")
     found = np.stack([values[part] for part in "xyzw"], axis=-1)

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from isal import isal_zlib
 
 from published_writer import PublishedWriter
 from trainload import FormatError
@@ -163,7 +164,7 @@ def test_the_index_of_4800_frames_takes_153600_bytes() -> None:
 )
 def test_an_index_entry_outside_the_file_or_of_an_unknown_codec_is_refused(row: tuple[int, ...], field: str) -> None:
     data = make_index([row]).tobytes()
-    header = make_header(frame_count=1, index_size=32, index_crc=hfrm.isal_zlib.crc32(data))
+    header = make_header(frame_count=1, index_size=32, index_crc=isal_zlib.crc32(data))
     with pytest.raises(FormatError) as caught:
         hfrm.index_from_bytes(data, header, file_size=1024)
     assert caught.value.field == f"index[0].{field}"
@@ -172,7 +173,7 @@ def test_an_index_entry_outside_the_file_or_of_an_unknown_codec_is_refused(row: 
 def test_our_index_must_be_sorted_and_match_its_crc() -> None:
     rows = [(1, 0, 0, 5, 512, 10, 0), (0, 0, 0, 5, 576, 10, 0)]
     data = make_index(rows).tobytes()
-    header = make_header(index_crc=hfrm.isal_zlib.crc32(data))
+    header = make_header(index_crc=isal_zlib.crc32(data))
     with pytest.raises(FormatError, match="sorted"):
         hfrm.index_from_bytes(data, header, file_size=1024)
     with pytest.raises(FormatError, match="CRC-32"):
@@ -185,7 +186,7 @@ def make_record(offset: int, number: int, frames: list[bytes], *, flags: int = 0
     size = RECORD_HEAD_BYTES + 32 * len(frames) + len(side) + 8
     place, rows, body = offset + hfrm.align(size), [], b""
     for n, frame in enumerate(frames):
-        rows.append(hfrm.INDEX_ENTRY.pack(n, 1, number, number * 100, place, len(frame), hfrm.isal_zlib.crc32(frame)))
+        rows.append(hfrm.INDEX_ENTRY.pack(n, 1, number, number * 100, place, len(frame), isal_zlib.crc32(frame)))
         padded = frame.ljust(hfrm.align(len(frame)), b"\0")
         place, body = place + len(padded), body + padded
     head = RecordHead(FILE_ID, number, number * 100, number * 100 + 99, place - offset, len(frames), len(side), flags)

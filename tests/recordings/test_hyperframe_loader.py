@@ -71,7 +71,7 @@ def test_sequences_and_aligned_frames_load_through_chunks(drives: list[Path], ki
     else:
         using = {"camera": tl.Nearest()}
         dataset = tl.AlignedDataset(
-            [tl.align(tl.open(path), to="lidar/top", using=using, allow_host=True) for path in drives]
+            [tl.align(tl.open_recording(path), to="lidar/top", using=using, allow_host=True) for path in drives]
         )
     seen = []
     for batch in tl.HyperframeLoader(dataset, batch_size=3, seed=1, workers=2):
@@ -165,7 +165,7 @@ def test_what_is_announced_is_what_is_read(drives: list[Path], monkeypatch: pyte
     monkeypatch.setattr(
         "trainload.recordings.reading.frame_reads.MAX_GAP_BYTES", 100
     )  # or every stretch would be the whole chunk
-    windows = tl.open(drives[-1]).windows
+    windows = tl.open_recording(drives[-1]).windows
 
     def into(source: Any, stretches: Any) -> list[memoryview]:
         read.extend(stretches)
@@ -204,7 +204,7 @@ def test_a_state_of_other_recordings_is_refused(drives: list[Path]) -> None:
 def test_a_damaged_frame_reaches_the_caller(tmp_path: Path) -> None:
     path = tmp_path / "bad.hfr"
     write_drive(path, seconds=1.0)
-    with tl.open(path) as reader:
+    with tl.open_recording(path) as reader:
         offset = int(reader.files[0].index["byte_offset"][5])
     data = bytearray(path.read_bytes())
     data[offset] ^= 1

@@ -78,7 +78,7 @@ def test_a_file_of_the_published_writer_is_sorted_in_memory_with_slightly_disord
         writer.append(9, time, b"nine%d" % n, flags=3)
         writer.append(4, time + 1, b"four%d" % n)
     writer.finalize()
-    reader = tl.open(tmp_path / "plain.hfr")
+    reader = tl.open_recording(tmp_path / "plain.hfr")
     assert isinstance(reader, HyperframeReader)
     assert reader.timestamps(9).tolist() == sorted(times)
     assert [bytes(frame.data) for frame in reader.read_range(9, 0, 100)] == [
@@ -294,7 +294,7 @@ def test_a_folder_of_parts_opens_as_one(tmp_path: Path) -> None:
             for i in range(10):
                 writer.append(stream, part * 1000 + i * 70, b"%d %d" % (part, i), receive_ns=1 + i if part == 1 else 0)
     parts = [HyperframeReader(path) for path in sorted(tmp_path.glob("*.hfr"))]
-    reader = tl.open(tmp_path)
+    reader = tl.open_recording(tmp_path)
     assert isinstance(reader, HyperframeReader) and len(parts) == 3
     assert reader.timestamps("s").tolist() == [part * 1000 + i * 70 for part in range(3) for i in range(10)]
     assert [bytes(frame.data) for frame in reader.frames()] == [b"%d %d" % (p, i) for p in range(3) for i in range(10)]
@@ -364,7 +364,7 @@ def test_a_closed_reader_refuses_and_closes_twice(drive_file: Written) -> None:
 
 def test_a_reader_that_is_open_when_the_interpreter_ends_ends_in_silence(drive_file: Written) -> None:
     code = """import sys, trainload as tl, trainload.memory.aligned as kept
-drive = tl.open(sys.argv[1])
+drive = tl.open_recording(sys.argv[1])
 kept.until_modules_go = lambda: drive"""
     done = subprocess.run([sys.executable, "-c", code, drive_file.path], capture_output=True, text=True, check=True)
     assert done.stderr == ""

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from isal import isal_zlib
 
 from faulty_file import Faults
 from opened_recording import OpenedRecording
@@ -92,7 +93,7 @@ def test_every_frame_starts_at_a_multiple_of_64_and_gaps_are_zeros_or_records(tm
     used = bytearray(len(file.data))
     for _, _, _, _, offset, size, crc in file.index.tolist():
         assert offset % 64 == 0
-        assert hfrm.isal_zlib.crc32(file.data[offset : offset + size]) == crc
+        assert isal_zlib.crc32(file.data[offset : offset + size]) == crc
         used[offset : offset + size] = b"\1" * size
     for record in file.records:
         assert isinstance(record, WindowRecord)

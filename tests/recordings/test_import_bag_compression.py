@@ -62,7 +62,7 @@ def test_a_compressed_bag_comes_in_whole(tmp_path, storage, mode):
     assert not source.damage
     assert not source.notes
     import_source(open_rosbag2(bag), tmp_path / "drive.hfr")
-    with tl.open(tmp_path / "drive.hfr") as drive:
+    with tl.open_recording(tmp_path / "drive.hfr") as drive:
         assert drive.timestamps("lidar").tolist() == [acquired(k) for k in range(12)]
         assert drive.read_at_index("cam/raw", 0).array().shape == (2, 3, 3)
 

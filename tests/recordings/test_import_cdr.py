@@ -77,7 +77,7 @@ def test_every_plain_cdr_gives_the_same_streams(tmp_path, kind):
     report = imported(tmp_path / "drive.hfr", log(kind))
     assert not report.damage
     assert not report.notes
-    with tl.open(tmp_path / "drive.hfr") as drive:
+    with tl.open_recording(tmp_path / "drive.hfr") as drive:
         for topic in ("cam/raw", "cam/jpeg", "lidar", "imu", "gps", "odom", "scan"):
             assert drive.timestamps(topic).tolist() == [acquired(k) for k in range(COUNT)]
             assert drive.streams[topic].clock == "hardware"
@@ -124,7 +124,7 @@ def test_point_clouds_of_writers_without_list_sizes_are_read_too(tmp_path, kind,
         path = tmp_path / f"{list_sizes}.hfr"
         report = imported(path, [("/lidar", data)])
         assert not report.damage
-        with tl.open(path) as drive:
+        with tl.open_recording(path) as drive:
             frame = drive.read_at_index("lidar", 0)
             assert bytes(frame.data) == cloud(3).tobytes()
             assert drive.timestamps("lidar").tolist() == [acquired(3)]
@@ -141,7 +141,7 @@ def test_delimited_and_parameter_list_messages_stay_whole_and_are_counted(tmp_pa
         assert not report.damage
         assert f"5 messages of /imu are {kind}: kept as bytes" in report.notes[0]
         assert "2 messages of /note" in report.notes[1]
-        with tl.open(path) as drive:
+        with tl.open_recording(path) as drive:
             assert (drive.count("imu"), drive.streams["imu"].encoding, drive.streams["imu"].kind) == (
                 5,
                 kind,
@@ -157,7 +157,7 @@ def test_a_topic_may_change_its_encoding(tmp_path):
     plain, other = log("CDR_LE")[3][1], b"\0\x09\0\0" + bytes(60)
     report = imported(tmp_path / "drive.hfr", [("/imu", plain), ("/imu", other), ("/imu", log("CDR_BE")[3][1])])
     assert not report.damage
-    with tl.open(tmp_path / "drive.hfr") as drive:
+    with tl.open_recording(tmp_path / "drive.hfr") as drive:
         assert (drive.count("imu"), drive.count("imu#2")) == (2, 1)
 
 
@@ -169,7 +169,7 @@ def test_xcdr2_messages_with_bytes_that_no_field_explains_are_not_guessed_at(tmp
     report = imported(tmp_path / "drive.hfr", [(topic, data)])
     assert "kept as bytes" in report.damage.reasons[0]
     assert report.damage.frames == 0
-    with tl.open(tmp_path / "drive.hfr") as drive:
+    with tl.open_recording(tmp_path / "drive.hfr") as drive:
         assert bytes(drive.read_at_index(topic[1:], 0).data) == data
         assert drive.streams[topic[1:]].kind == "generic"
 
@@ -178,7 +178,7 @@ def test_encapsulations_that_nobody_knows_stay_whole(tmp_path):
     messages = [("/imu", bytes((0, number)) + log("CDR_LE")[3][1][2:]) for number in (4, 5, 0x0C, 0x16, 0xFF)]
     messages += [("/imu", b""), ("/imu", b"\0"), ("/imu", b"\x01\0\0\0" + bytes(400))]
     imported(tmp_path / "drive.hfr", messages)
-    with tl.open(tmp_path / "drive.hfr") as drive:
+    with tl.open_recording(tmp_path / "drive.hfr") as drive:
         assert [bytes(drive.read_at_index("imu", k).data) for k in range(len(messages))] == [d for _, d in messages]
         assert drive.streams["imu"].kind == "generic"
 
@@ -217,7 +217,7 @@ def test_pictures_of_ever_new_sizes_do_not_become_ever_new_streams(tmp_path):
     report = imported(tmp_path / "drive.hfr", messages)
     assert len(report.streams) == MAX_FORMS + 1
     assert not report.damage
-    with tl.open(tmp_path / "drive.hfr") as drive:
+    with tl.open_recording(tmp_path / "drive.hfr") as drive:
         last = f"cam/raw#{MAX_FORMS + 1}"
         assert (drive.count(last), drive.streams[last].encoding) == (39, "bgr8")
         assert [len(drive.read_at_index(last, k).data) for k in (0, 38)] == [(MAX_FORMS + 1) * 9, (MAX_FORMS + 39) * 9]

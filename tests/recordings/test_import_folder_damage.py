@@ -102,7 +102,7 @@ def test_one_damaged_file_never_stops_an_import(tmp_path, kind):
             damaged = import_source(open_source(kind, root, **options), tmp_path / "drive.hfr", overwrite=True)
         except UsageError:
             continue  # what told the format or the drive is gone
-        with tl.open(tmp_path / "drive.hfr") as drive:
+        with tl.open_recording(tmp_path / "drive.hfr") as drive:
             assert sum(drive.count(name) for name in drive.streams) == damaged.summary.frames, what
         assert damaged.summary.frames > report.summary.frames // 3 or damaged.damage or damaged.notes, what
         shutil.rmtree(root)

@@ -38,7 +38,7 @@ def write(path: Path, data: bytes | str) -> None:
 def imported(tmp_path: Path, kind: str, path: Path, **options):
     source = open_source(kind, path, **options)
     report = import_source(source, tmp_path / f"{kind}.hfr", kind=kind, overwrite=True)
-    return report, tl.open(tmp_path / f"{kind}.hfr")
+    return report, tl.open_recording(tmp_path / f"{kind}.hfr")
 
 
 def test_kitti_raw_with_timestamps_sweeps_and_oxts(tmp_path):

@@ -68,7 +68,7 @@ def test_a_log_goes_through_a_recording_and_comes_out_equal(tmp_path, compressio
     source = write_log(tmp_path / "log.mcap", compression=compression)
     report = import_source(McapSource(source), tmp_path / "drive.hfr", codec="zstd")
     assert not report.damage
-    with tl.open(tmp_path / "drive.hfr") as drive:
+    with tl.open_recording(tmp_path / "drive.hfr") as drive:
         made = export_mcap(drive, tmp_path / "again.mcap", compression=compression.lower())
     assert contents(tmp_path / "again.mcap") == contents(source)
     assert made.restored == made.messages == 12 * len(TYPES)
@@ -82,7 +82,7 @@ def drive_path(tmp_path_factory) -> Path:
 
 
 def test_sensor_messages_become_arrays(drive_path):
-    with tl.open(drive_path) as drive:
+    with tl.open_recording(drive_path) as drive:
         picture = drive.read_at_index("cam/raw", 3)
         assert np.array_equal(picture.array(), (np.arange(18) + 3).astype(np.uint8).reshape(2, 3, 3))
         assert picture.info.encoding == "bgr8"
@@ -102,7 +102,7 @@ def test_sensor_messages_become_arrays(drive_path):
 
 
 def test_acquisition_and_receive_time_are_kept_apart_and_the_clock_is_stated(drive_path):
-    with tl.open(drive_path) as drive:
+    with tl.open_recording(drive_path) as drive:
         for name in ("lidar", "cam/jpeg", "scan"):  # scan: a type that is not known, but has a Header
             assert drive.timestamps(name).tolist() == [acquired(k) for k in range(12)]
             late = drive.receive_times(name) - drive.timestamps(name)
@@ -116,7 +116,7 @@ def test_acquisition_and_receive_time_are_kept_apart_and_the_clock_is_stated(dri
 
 
 def test_an_imported_log_is_aligned_by_its_acquisition_times(drive_path):
-    with tl.open(drive_path) as drive:
+    with tl.open_recording(drive_path) as drive:
         pairs = tl.align(drive, to="lidar", using={"cam/jpeg": tl.Nearest(), "imu": tl.Interpolate(max_gap="150ms")})
         camera, imu = pairs.report().streams
         assert camera.max_ns == 0
@@ -126,7 +126,7 @@ def test_an_imported_log_is_aligned_by_its_acquisition_times(drive_path):
 
 
 def test_unknown_types_stay_whole_with_their_schema(drive_path):
-    with tl.open(drive_path) as drive:
+    with tl.open_recording(drive_path) as drive:
         frame = drive.read_at_index("note", 2)
         assert ROS2.deserialize_cdr(bytes(frame.data), "std_msgs/msg/String").data == "note 2"
         channel = drive.meta["import"]["channels"][drive.meta["import"]["streams"]["note"]["channel"]]
@@ -138,10 +138,10 @@ def test_the_user_can_say_what_stamped_a_topic_and_that_log_times_count(tmp_path
     path = write_log(tmp_path / "log.mcap", count=2)
     import_source(McapSource(path, clocks={"/imu": "host"}), tmp_path / "a.hfr")
     import_source(McapSource(path, times="log"), tmp_path / "b.hfr")
-    with tl.open(tmp_path / "a.hfr") as drive:
+    with tl.open_recording(tmp_path / "a.hfr") as drive:
         assert drive.streams["imu"].clock == "host"
         assert drive.timestamps("imu")[0] == acquired(0)
-    with tl.open(tmp_path / "b.hfr") as drive:
+    with tl.open_recording(tmp_path / "b.hfr") as drive:
         assert {info.clock for info in drive.streams.values()} == {"host"}
         assert (drive.timestamps("imu") == drive.receive_times("imu")).all()
         export_mcap(drive, tmp_path / "b.mcap")
@@ -238,7 +238,7 @@ def test_real_logs_come_out_equal(tmp_path, at_hand, name):
     path = at_hand(name)
     report = import_source(McapSource(path), tmp_path / "drive.hfr")
     assert not report.damage
-    with tl.open(tmp_path / "drive.hfr") as drive:
+    with tl.open_recording(tmp_path / "drive.hfr") as drive:
         export_mcap(drive, tmp_path / "again.mcap")
     assert contents(tmp_path / "again.mcap") == contents(path)
 
@@ -276,7 +276,7 @@ def test_foxglove_json_and_protobuf_come_in_as_arrays_and_go_out_equal(tmp_path)
         writer.finish()
     report = import_source(McapSource(path), tmp_path / "drive.hfr", window="100ms")
     assert not report.damage
-    with tl.open(tmp_path / "drive.hfr") as drive:
+    with tl.open_recording(tmp_path / "drive.hfr") as drive:
         for cloud_name in ("l", "p/PointCloud"):
             got = drive.read_at_index(cloud_name, 0).array()
             assert got["z"].tolist() == points[:, 2].tolist()
@@ -353,7 +353,7 @@ def test_a_recording_of_our_own_exports_with_its_times(tmp_path):
         writer.add_stream("camera", kind="camera", encoding="jpeg")
         for k in range(3):
             writer.append("camera", acquired(k), b"jpeg%d" % k, receive_ns=acquired(k) + 9)
-    with tl.open(tmp_path / "own.hfr") as drive:
+    with tl.open_recording(tmp_path / "own.hfr") as drive:
         export_mcap(drive, tmp_path / "own.mcap")
     got = contents(tmp_path / "own.mcap")
     assert [(row[1], row[4], row[5], row[7]) for row in got] == [

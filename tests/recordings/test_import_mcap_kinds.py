@@ -73,7 +73,7 @@ def contents(path: Path) -> tuple[list[tuple], list[tuple]]:
 
 def there_and_back(path: Path, folder: Path):
     report = import_source(McapSource(path), folder / "drive.hfr", overwrite=True)
-    with tl.open(folder / "drive.hfr") as drive:
+    with tl.open_recording(folder / "drive.hfr") as drive:
         export_mcap(drive, folder / "again.mcap", overwrite=True)
     return report, contents(folder / "again.mcap")
 
@@ -116,7 +116,7 @@ def test_a_schema_in_the_data_section_alone_gives_stamps_and_types(tmp_path):
         )
     )
     import_source(McapSource(path), tmp_path / "drive.hfr")
-    with tl.open(tmp_path / "drive.hfr") as drive:
+    with tl.open_recording(tmp_path / "drive.hfr") as drive:
         info = drive.streams["imu"]
         assert (info.kind, info.clock, drive.timestamps("imu")[0]) == ("imu", "hardware", 1_700_000_000_000_000_005)
         assert drive.meta["import"]["channels"][0]["type"] == "sensor_msgs/msg/Imu"

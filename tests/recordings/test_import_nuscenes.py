@@ -21,7 +21,7 @@ from trainload.recordings.importers.source import Damage
 
 def imported(tmp_path: Path, root: Path, log: str = LOG) -> tuple[ImportReport, Any]:
     report = import_source(open_source("nuscenes", root, log=log), tmp_path / "drive.hfr", overwrite=True)
-    return report, tl.open(tmp_path / "drive.hfr")
+    return report, tl.open_recording(tmp_path / "drive.hfr")
 
 
 def payloads(drive: Any, stream: str) -> list[bytes]:

@@ -60,7 +60,7 @@ def interrupt(source: Path, out: Path, after: int, *, resume: bool = False) -> N
 
 
 def frames_of(path: Path) -> dict[str, list[tuple]]:
-    with tl.open(path) as drive:
+    with tl.open_recording(path) as drive:
         return {
             name: sorted(
                 (frame.stream_index, frame.timestamp_ns, bytes(frame.data))
@@ -101,7 +101,7 @@ def test_a_resumed_file_is_laid_out_as_one_that_was_not_interrupted(tmp_path):
 
 
 def assert_same_layout(path: Path, other: Path) -> None:
-    with tl.open(path) as drive, tl.open(other) as whole:
+    with tl.open_recording(path) as drive, tl.open_recording(other) as whole:
         assert drive.files[0].index.tobytes() == whole.files[0].index.tobytes()
 
 
@@ -126,7 +126,7 @@ def test_packed_samples_are_neither_lost_nor_repeated(tmp_path):
     import_source(columns(0), out, resume=True)
     import_source(columns(0), tmp_path / "whole.hfr")
     assert frames_of(out) == frames_of(tmp_path / "whole.hfr")
-    with tl.open(out) as drive:
+    with tl.open_recording(out) as drive:
         assert RecordingTimes(drive).values("imu").tolist() == list(range(1000))
 
 

@@ -63,7 +63,7 @@ def test_a_ros1_bag_comes_in_whole(tmp_path, compression):
     assert sorted(messages_of(source)) == sorted(by_oracle(rosbag1.Reader(path)))
     assert not source.damage
     import_source(Rosbag1Source(path), tmp_path / "drive.hfr")
-    with tl.open(tmp_path / "drive.hfr") as drive:
+    with tl.open_recording(tmp_path / "drive.hfr") as drive:
         assert drive.timestamps("lidar").tolist() == [acquired(k) for k in range(12)]
         assert (drive.receive_times("lidar") - drive.timestamps("lidar") >= LATENCY).all()
         assert np.array_equal(drive.read_at_index("lidar", 4).array()["ring"], cloud(4)["ring"])
@@ -154,7 +154,7 @@ def test_a_ros2_bag_comes_in_whole(tmp_path, storage):
     assert sorted(messages_of(source)) == sorted(by_oracle(rosbag2.Reader(tmp_path / "bag")))
     assert not source.damage
     import_source(open_rosbag2(tmp_path / "bag"), tmp_path / "drive.hfr")
-    with tl.open(tmp_path / "drive.hfr") as drive:
+    with tl.open_recording(tmp_path / "drive.hfr") as drive:
         assert drive.timestamps("scan").tolist() == [acquired(k) for k in range(12)]
         assert drive.read_at_index("cam/raw", 0).array().shape == (2, 3, 3)
 

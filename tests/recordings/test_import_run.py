@@ -101,7 +101,7 @@ def test_the_command_says_window_clocks_and_losses(run, tmp_path):
     assert bad.returncode == 1
     assert "could not be read: 1 frames" in bad.stdout
     assert "slowest stream is pose0" in bad.stdout
-    with tl.open(tmp_path / "b.hfr") as drive:
+    with tl.open_recording(tmp_path / "b.hfr") as drive:
         assert len(tl.align(drive, to="pose0").matches["imu0"]) == 100
     assert run("import", "euroc", root, tmp_path / "a.hfr").returncode == 2  # it exists
     assert run("import", "dvd", root, tmp_path / "c.hfr").returncode == 2
@@ -157,7 +157,7 @@ def test_a_recording_is_shown_by_rerun(tmp_path):
             writer.append("lidar", k * MS, np.ones((3, 4), "<f4"))
             writer.append("imu", k * MS, np.zeros(1, [("w", "<f8", 3)]))
             writer.append("can", k * MS, b"\1\2")
-    with tl.open(path) as drive:
+    with tl.open_recording(path) as drive:
         report = export_rerun(drive, tmp_path / "drive.rrd")
     assert (tmp_path / "drive.rrd").stat().st_size > 500
     assert report.frames["camera"] == report.frames["lidar"] == 5
@@ -172,5 +172,5 @@ def test_without_rerun_the_export_says_what_to_install(tmp_path, monkeypatch):
     with HyperframeWriter(tmp_path / "drive.hfr"):
         pass
     monkeypatch.setitem(sys.modules, "rerun", None)
-    with tl.open(tmp_path / "drive.hfr") as drive, pytest.raises(UsageError, match="rerun-sdk"):
+    with tl.open_recording(tmp_path / "drive.hfr") as drive, pytest.raises(UsageError, match="rerun-sdk"):
         export_rerun(drive, Path(tmp_path / "drive.rrd"))

@@ -43,7 +43,7 @@ def late_clock(path: Path, unstamped: int, count: int) -> Path:
 
 def test_first_messages_without_a_stamp_do_not_take_the_name_of_the_topic(tmp_path):
     report = import_source(McapSource(late_clock(tmp_path / "a.mcap", 2, 20)), tmp_path / "a.hfr")
-    with tl.open(tmp_path / "a.hfr") as drive:
+    with tl.open_recording(tmp_path / "a.hfr") as drive:
         assert {name: drive.count(name) for name in ("imu", "imu#2")} == {"imu": 18, "imu#2": 2}
         assert (drive.streams["imu"].clock, drive.streams["imu#2"].clock) == ("hardware", "host")
         assert drive.timestamps("imu")[0] == T0 + 2 * 10**7
@@ -55,7 +55,7 @@ def test_first_messages_without_a_stamp_do_not_take_the_name_of_the_topic(tmp_pa
         "imu has messages of 2 forms: 18 in imu (imu raw, stamped); 2 in imu#2 (imu raw, without a stamp, at log time)"
     ]
     import_source(McapSource(tmp_path / "again.mcap"), tmp_path / "b.hfr")
-    with tl.open(tmp_path / "b.hfr") as drive:
+    with tl.open_recording(tmp_path / "b.hfr") as drive:
         assert drive.count("imu") == 18
 
 
@@ -69,7 +69,7 @@ def test_an_import_whose_streams_change_their_names_can_be_repeated_and_resumed(
         with pytest.raises(KeyboardInterrupt):
             import_source(McapSource(path), tmp_path / "drive.hfr")
     import_source(McapSource(path), tmp_path / "drive.hfr", resume=True)
-    with tl.open(tmp_path / "whole.hfr") as whole, tl.open(tmp_path / "drive.hfr") as drive:
+    with tl.open_recording(tmp_path / "whole.hfr") as whole, tl.open_recording(tmp_path / "drive.hfr") as drive:
         assert whole.streams == drive.streams
         assert [(f.stream, f.timestamp_ns) for f in whole.frames()] == [
             (f.stream, f.timestamp_ns) for f in drive.frames()
@@ -84,7 +84,7 @@ def test_publishers_of_one_topic_share_a_stream_and_go_out_by_themselves(tmp_pat
     ]
     messages = [(k % 3 + 1, T0 + k, imu(T0 + k)) for k in range(9)]
     report = import_source(McapSource(written(tmp_path / "a.mcap", channels, messages)), tmp_path / "a.hfr")
-    with tl.open(tmp_path / "a.hfr") as drive:
+    with tl.open_recording(tmp_path / "a.hfr") as drive:
         assert {name: drive.count(name) for name in ("imu", "imu#2")} == {"imu": 6, "imu#2": 3}
         export_mcap(drive, tmp_path / "again.mcap")
     assert "/imu has 2 publishers; their messages are in one stream" in report.notes
@@ -110,7 +110,7 @@ def test_a_topic_may_be_called_as_what_an_import_keeps(tmp_path, topic):
     )
     report = import_source(McapSource(path), tmp_path / "a.hfr")
     assert not report.damage
-    with tl.open(tmp_path / "a.hfr") as drive:
+    with tl.open_recording(tmp_path / "a.hfr") as drive:
         assert drive.count(f"{topic.strip('/')}#2") == 3
         made = export_mcap(drive, tmp_path / "again.mcap")
     assert (made.messages, made.restored, made.records) == (3, 3, 1)

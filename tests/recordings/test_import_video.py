@@ -63,7 +63,7 @@ def test_a_comma_segment_with_video_decodes_from_the_recording(tmp_path):
         np.save(file, 100 + np.arange(25) * 0.05)
     report = import_source(open_comma(root), tmp_path / "drive.hfr")
     assert not report.damage
-    with tl.open(tmp_path / "drive.hfr") as drive:
+    with tl.open_recording(tmp_path / "drive.hfr") as drive:
         assert drive.timestamps("camera")[1] == 100_050_000_000
         assert np.flatnonzero(drive.flags("camera") & KEY_FRAME).tolist() == [0, 10, 20]
         picture = drive.read_at_index("camera", 14, decode=True).decoded

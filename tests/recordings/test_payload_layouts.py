@@ -29,7 +29,7 @@ ENCODINGS = {"|u1": "8UC", "<u2": "16UC", "<i2": "16SC", "<f4": "32FC", "<f8": "
 def stored(path: Path, payload: bytes, **about: object) -> np.ndarray:
     with HyperframeWriter(path, overwrite=True) as writer:
         writer.append(writer.add_stream("s", **about), 0, payload)
-    with tl.open(path) as drive:
+    with tl.open_recording(path) as drive:
         return drive.read_at_index("s", 0).array()
 
 
@@ -121,7 +121,7 @@ def test_an_extracted_frame_is_the_array(tmp_path: Path) -> None:
         cloud = cloud_form(FIELDS, 32, 64)
         points = writer.add_stream("points", kind="lidar", dtype=cloud.dtype)
         writer.append(points, 7, np.arange(16, dtype="<f4").tobytes())
-    with tl.open(tmp_path / "a.hfr") as drive:
+    with tl.open_recording(tmp_path / "a.hfr") as drive:
         extract_frames(drive, tmp_path / "out")
     found = {path.parent.name: np.load(path) for path in (tmp_path / "out").rglob("*.npy")}
     assert np.array_equal(found["depth"], pixels) and found["points"]["intensity"].tolist() == [4, 12]

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from isal import isal_zlib
 
 from faulty_file import Faults
 from opened_recording import OpenedRecording
@@ -197,7 +198,7 @@ def test_a_follower_reads_finished_windows_while_the_file_grows(tmp_path: Path) 
                 if not isinstance(found, WindowRecord) or found.end > len(data):
                     break
                 for _, _, number, _, offset, size, crc in found.entries.tolist():
-                    assert hfrm.isal_zlib.crc32(data[offset : offset + size]) == crc
+                    assert isal_zlib.crc32(data[offset : offset + size]) == crc
                     seen.append(number)
                 at = found.end
     recorder.close()

@@ -187,7 +187,7 @@ def test_a_merge_in_pieces_gives_the_same_bytes(tmp_path: Path, monkeypatch: pyt
                 writer.add_stream(stream)
             for n in range(500):
                 writer.append(rng.randrange(2), n * 10 + rng.randrange(200), b"%d" % n, receive_ns=n)
-    drives = [tl.open(tmp_path / name) for name in ("a.hfr", "b.hfr", "a.hfr")]
+    drives = [tl.open_recording(tmp_path / name) for name in ("a.hfr", "b.hfr", "a.hfr")]
     whole = merge_recordings(drives, tmp_path / "whole.hfr", window=70)
     monkeypatch.setattr(rewrite, "PIECE_FRAMES", 9)
     monkeypatch.setattr(rewrite, "SAMPLE_EVERY", 2)

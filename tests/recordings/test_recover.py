@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from isal import isal_zlib
 from typer.testing import CliRunner
 
 from opened_recording import OpenedRecording
@@ -293,7 +294,7 @@ def test_an_index_that_names_wrong_places_is_found(tmp_path: Path) -> None:
     recheck(path, copied)
     wrong = file.index.copy()
     wrong["byte_offset"][[3, 4]] = wrong["byte_offset"][[4, 3]]
-    header = replace(file.header, index_crc=hfrm.isal_zlib.crc32(wrong.tobytes()))
+    header = replace(file.header, index_crc=isal_zlib.crc32(wrong.tobytes()))
     data = bytearray(file.data)
     at = header.index_offset
     data[at : at + header.index_size] = wrong.tobytes()

@@ -64,7 +64,7 @@ def test_sequences_are_stacked_over_time(drive: Path) -> None:
 
 
 def test_aligned_frames_make_one_tensor_per_stream(drive: Path) -> None:
-    pairs = tl.align(tl.open(drive), to="lidar/top", using={"camera": tl.Nearest()}, allow_host=True)
+    pairs = tl.align(tl.open_recording(drive), to="lidar/top", using={"camera": tl.Nearest()}, allow_host=True)
     batch = next(iter(torch.utils.data.DataLoader(AlignedDataset(pairs), batch_size=3, collate_fn=collate_aligned)))
     assert batch.values["lidar/top"].shape == (3, 300, 4)
     assert batch.values["camera"].shape == (3, 24, 32, 3)

@@ -55,7 +55,7 @@ def write(path: Path, encoding: str, packets: Sequence[Packet], times: Sequence[
         stream = writer.add_stream("camera", kind="camera", encoding=encoding)
         for packet, time in zip(packets, times):
             writer.append(stream, time * STEP_NS, packet.data, key_frame=packet.key)
-    return tl.open(path)
+    return tl.open_recording(path)
 
 
 def found_at(drive: tl.HyperframeReader, time: int) -> int | None:
@@ -108,7 +108,7 @@ def test_a_missing_packet_is_an_error_up_to_the_next_key_frame(tmp_path: Path) -
         for k, packet in enumerate(packets):
             if k != 4:
                 writer.append(stream, k * STEP_NS, packet.data, key_frame=packet.key, stream_index=k)
-    drive = tl.open(tmp_path / "a.hfr")
+    drive = tl.open_recording(tmp_path / "a.hfr")
     key = next(k for k, packet in enumerate(packets) if k > 4 and packet.key)
     expected = [None if k == 4 or 4 < k < key else k for k in range(COUNT)]
     assert [found_at(drive, k) if k != 4 else None for k in range(COUNT)] == expected
