@@ -11,7 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from trainload import _core
+
 ROOT = Path(__file__).resolve().parents[2]
+# An editable install finds this checkout before PYTHONPATH's copy.
+NO_EDITABLE_INSTALL = """
+import sys
+sys.meta_path[:] = [finder for finder in sys.meta_path if "editable" not in type(finder).__module__]
+"""
 FOLDER_OF = """
 def folder_of(pixels):
     from pathlib import Path
@@ -45,6 +52,7 @@ def apply(diff: str, root: Path) -> None:
 @pytest.mark.parametrize("name", ["An operation", "A codec", "An importer", "A kind of column"])
 def test_an_example_does_what_it_says(name: str, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(_core.__file__, tmp_path / "src/trainload")
     script = FOLDER_OF
     for language, text in examples()[name]:
         head = text.partition("\n")[0]
@@ -56,7 +64,9 @@ def test_an_example_does_what_it_says(name: str, tmp_path: Path) -> None:
         else:
             script += text
     environment = os.environ | {"PYTHONPATH": str(tmp_path / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
-    check = f"{script}\nimport trainload\nassert trainload.__file__.startswith({str(tmp_path)!r})\n"
+    check = (
+        f"{NO_EDITABLE_INSTALL}{script}\nimport trainload\nassert trainload.__file__.startswith({str(tmp_path)!r})\n"
+    )
     done = subprocess.run(
         [sys.executable, "-c", check], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
     )

@@ -6,6 +6,7 @@ import dataclasses
 import gzip
 import tarfile
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -127,8 +128,8 @@ def test_an_archive_is_read_in_parts_and_tells_how_far_it_is(tmp_path: Path, mon
     assert [done for _, done, _ in told] == [1000, 2000, 2250]
 
 
-def test_the_labels_of_the_sample_are_those_of_imagenets_classes(shared: Path) -> None:
-    names = sorted(path.name for path in (shared / "data" / "imagenet-sample" / "train").iterdir())
+def test_the_labels_of_the_sample_are_those_of_imagenets_classes(at_hand: Callable[[str], Path]) -> None:
+    names = sorted(path.name for path in (at_hand("shared/data/imagenet-sample/train")).iterdir())
     assert tuple(names) == published_set("imagenet").class_names
 
 
@@ -150,8 +151,8 @@ def cifar_files(counts: tuple[int, int]) -> dict[str, bytes]:
     return files
 
 
-def test_the_original_mnist_is_known_and_one_bit_of_it_is_not(shared: Path, tmp_path: Path) -> None:
-    source = shared / "data" / "mnist"
+def test_the_original_mnist_is_known_and_one_bit_of_it_is_not(at_hand: Callable[[str], Path], tmp_path: Path) -> None:
+    source = at_hand("shared/data/mnist")
     assert len(tl.pack_arrays("mnist", source, tmp_path, expect="mnist")) == 2
     (tmp_path / "changed").mkdir()
     for file in source.iterdir():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 
 import PIL
@@ -56,11 +57,13 @@ def expected(unpacked: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[s
 
 
 @pytest.mark.parametrize("level", [0, 1, 2, 3])
-def test_the_training_archive_packs_to_the_genuine_file_of_its_name(level: int, shared: Path, tmp_path: Path) -> None:
-    values = json.loads((shared / "spec" / "conformance.json").read_text())
+def test_the_training_archive_packs_to_the_genuine_file_of_its_name(
+    level: int, at_hand: Callable[[str], Path], tmp_path: Path
+) -> None:
+    values = json.loads((at_hand("shared/spec/conformance.json")).read_text())
     if level and values["pillow"] != PIL.__version__:
         pytest.skip(f"levels 1 to 3 depend on Pillow {values['pillow']}, this is {PIL.__version__}")
-    source = tar_of_class_tars(shared / "data" / "imagenet-sample" / "train", tmp_path / TRAIN_TAR)
+    source = tar_of_class_tars(at_hand("shared/data/imagenet-sample/train"), tmp_path / TRAIN_TAR)
     tl.pack_images(source, tmp_path, level=level, reference=True, min_blocks=6, names="genuine", jobs=2)
     name = f"imagenet_train_lv{level}.dts"
     found = hashlib.sha256((tmp_path / name).read_bytes()).hexdigest()

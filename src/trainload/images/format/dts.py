@@ -320,7 +320,7 @@ _HEADER = struct.Struct("<" + "".join(code for _, code in LAYOUT))
 FIELD_OFFSET = {
     name: struct.calcsize("<" + "".join(code for _, code in LAYOUT[:n])) for n, (name, _) in enumerate(LAYOUT)
 }
-FIELD_NAMES = tuple(_FIELD_OFFSET)  # in file order
+FIELD_NAMES = tuple(FIELD_OFFSET)  # in file order
 assert _HEADER.size == HEADER_BYTES_USED
 assert {f.name for f in fields(DtsHeader)} == set(FIELD_OFFSET) - {"magic", "version"}
 
