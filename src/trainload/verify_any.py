@@ -15,9 +15,9 @@ from trainload.formats.progress import Progress
 from trainload.images.checking.arrays import verify_array
 from trainload.images.checking.block_checker import Decoder
 from trainload.images.checking.picture_set import verify_volumes
+from trainload.images.files.extension import Extension
+from trainload.images.files.volumes import read_header
 from trainload.images.format.dts import CIFAR10, CIFAR100, MNIST, DtsHeader
-from trainload.images.reading.extension import Extension
-from trainload.images.reading.volumes import read_header
 from trainload.storage.containers import AnyPath, find_files, read_kind
 from trainload.storage.file import FileSource
 

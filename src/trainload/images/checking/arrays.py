@@ -12,9 +12,9 @@ from isal import isal_zlib
 
 from trainload.errors import FormatError
 from trainload.formats.findings import Finding, Report
+from trainload.images.files.volumes import read_header
 from trainload.images.format import rules
 from trainload.images.format.dts import ARRAY_HEADER_BYTES, HEADER_BYTES_USED, DtsHeader
-from trainload.images.reading.volumes import read_header
 from trainload.storage.file import FileSource
 from trainload.storage.source import Source
 

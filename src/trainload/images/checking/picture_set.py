@@ -20,10 +20,10 @@ from trainload.formats.findings import Finding, Report
 from trainload.formats.progress import Progress
 from trainload.images.checking.block_checker import BlockChecker, BlockResult, Decoder
 from trainload.images.checking.region import Region, check_region
+from trainload.images.files.extension import Extension
+from trainload.images.files.volumes import check_same_set, check_volume_set
 from trainload.images.format import rules
 from trainload.images.format.dts import BLOCK_SIZE, IMAGE_HEADER_BYTES, DtsHeader
-from trainload.images.reading.extension import Extension
-from trainload.images.reading.volumes import check_same_set, check_volume_set
 from trainload.storage.file import FileSource
 
 _BLOCKS_PER_TASK = 4

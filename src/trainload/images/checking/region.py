@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from trainload.errors import FormatError
 from trainload.formats.findings import Finding
+from trainload.images.files.extension import Extension, check_header_crc, parse_sections, read_header_region
 from trainload.images.format import dts, rules
-from trainload.images.reading.extension import Extension, check_header_crc, parse_sections, read_header_region
 from trainload.storage.source import Source
 
 _READ_BYTES = 1 << 20

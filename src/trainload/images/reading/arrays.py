@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from trainload.errors import UsageError
 from trainload.formats.findings import Report
 from trainload.images.checking.arrays import verify_array
+from trainload.images.files.volumes import read_header
 from trainload.images.format import rules
 from trainload.images.format.class_names import CLASS_NAMES
 from trainload.images.format.dts import DtsHeader
 from trainload.images.reading.describe import in_html, in_one_line, size_text
 from trainload.images.reading.facts import header_facts
 from trainload.images.reading.sample import Sample
-from trainload.images.reading.volumes import read_header
 from trainload.storage.file import FileSource
 
 

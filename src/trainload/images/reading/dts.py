@@ -20,12 +20,12 @@ from trainload.errors import UsageError
 from trainload.formats.findings import Report
 from trainload.images.checking.block_checker import Decoder
 from trainload.images.checking.picture_set import verify_volumes
+from trainload.images.files.volumes import Volume, open_volumes, read_tables
 from trainload.images.format import rules
 from trainload.images.format.dts import BLOCK_SIZE, DtsHeader
 from trainload.images.reading.describe import in_html, in_one_line, size_text
 from trainload.images.reading.facts import facts_of
 from trainload.images.reading.sample import Sample
-from trainload.images.reading.volumes import Volume, open_volumes, read_tables
 from trainload.storage.file import FileSource
 from trainload.storage.read_plan import join_requests
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from trainload.images.files.volumes import Volume
 from trainload.images.format import dts
 from trainload.images.format.dts import BLOCK_SIZE, DtsHeader
-from trainload.images.reading.volumes import Volume
 
 if TYPE_CHECKING:
     from trainload.images.reading.dts import DtsReader
