@@ -28,8 +28,8 @@ sys.path.append(str(Path(__file__).parent.parent / "tests/helpers"))  # what Pil
 import pillow_oracle
 import trainload as tl
 from machine import machine
+from ops_plan import Change, Scale, plan_sample
 from trainload import _core
-from trainload.images.ops.plan import Change, Scale, plan_sample
 from trainload.images.ops.split import split_ops
 
 SIDE = 224

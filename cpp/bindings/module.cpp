@@ -6,7 +6,6 @@ namespace nb = nanobind;
 void bind_decode(nb::module_& module);
 void bind_pipeline(nb::module_& module);
 void bind_jpeg_segments(nb::module_& module);
-void bind_policies(nb::module_& module);
 void bind_shared_counts(nb::module_& module);
 void bind_shuffle(nb::module_& module);
 
@@ -18,7 +17,6 @@ NB_MODULE(_core, module) {
     bind_decode(module);
     bind_pipeline(module);
     bind_jpeg_segments(module);
-    bind_policies(module);
     bind_shared_counts(module);
     bind_shuffle(module);
 }

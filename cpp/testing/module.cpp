@@ -7,6 +7,7 @@ void bind_decode(nb::module_& module);
 void bind_philox(nb::module_& module);
 void bind_pipeline(nb::module_& module);
 void bind_pixel_ops(nb::module_& module);
+void bind_policies(nb::module_& module);
 
 NB_MODULE(_core_testing, module) {
     module.doc() = "Parts of the core one by one, for tests and benchmarks.";
@@ -15,4 +16,5 @@ NB_MODULE(_core_testing, module) {
     bind_philox(module);
     bind_pipeline(module);
     bind_pixel_ops(module);
+    bind_policies(module);
 }

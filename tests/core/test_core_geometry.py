@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 import trainload as tl
 from core_testing import core_testing
+from ops_plan import Cut, Flip, Scale, Step, plan_sample
 from pillow_oracle import Pixels, cut, noise_picture
 from trainload import UsageError, _core
 from trainload.images.ops import operations as ops
-from trainload.images.ops.plan import Cut, Flip, Scale, Step, plan_sample
 from trainload.images.ops.split import split_ops
 
 SIDES = st.integers(3, 40)

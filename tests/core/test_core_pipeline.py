@@ -14,12 +14,12 @@ from PIL import Image
 
 from core_testing import KERNEL_NAMES, core_testing
 from jpeg_writer import make_jpeg
+from ops_plan import Cut, Erase, Flip, Scale, plan_sample
 from picture_folders import some_of
 from trainload import _core
 from trainload.errors import UsageError
 from trainload.images.decode import PictureDecoder
 from trainload.images.ops import operations as ops
-from trainload.images.ops.plan import Cut, Erase, Flip, Scale, plan_sample
 from trainload.images.ops.split import split_ops
 
 SIZES = [(131, 97), (64, 150), (40, 40), (200, 33), (97, 131), (17, 11)]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trainload.images.ops.plan import Noise
+from ops_plan import Noise
 from trainload.running.philox import philox4x32
 
 F = np.float32

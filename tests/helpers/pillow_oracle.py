@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageEnhance, ImageOps
 
 from noise_oracle import add_noise
-from trainload.images.ops.plan import Change, Cut, Erase, Flip, Noise, Scale, Step
+from ops_plan import Change, Cut, Erase, Flip, Noise, Scale, Step
 
 Pixels = NDArray[np.uint8]
 Adjust = Callable[[Image.Image, float], Image.Image]

@@ -18,10 +18,10 @@ from PIL import Image
 import trainload as tl
 from core_testing import KERNEL_NAMES, core_testing
 from jpeg_writer import make_jpeg
+from ops_plan import Scale, plan_sample
 from pillow_oracle import FILTERS, Pixels, columns_first, noise_picture, smooth_picture
 from trainload.images.decode import PictureDecoder
 from trainload.images.ops.operations import ResizeFilter
-from trainload.images.ops.plan import Scale, plan_sample
 from trainload.images.ops.split import split_ops
 
 every_filter = pytest.mark.parametrize("name", FILTERS)

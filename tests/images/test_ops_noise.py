@@ -15,9 +15,9 @@ from scipy.stats import kstest
 
 import trainload as tl
 from noise_oracle import add_noise, exact_normals, normals
+from ops_plan import Noise, plan_sample
 from pillow_oracle import PICTURE_NAMES, PICTURES, Pixels, carry_out, noise_picture
 from trainload import _core
-from trainload.images.ops.plan import Noise, plan_sample
 from trainload.images.ops.split import split_ops
 
 every_picture = pytest.mark.parametrize("pixels", PICTURES, ids=PICTURE_NAMES)

@@ -12,9 +12,9 @@ from PIL import Image
 
 import trainload as tl
 from core_testing import core_testing
+from ops_plan import plan_sample
 from pillow_oracle import FILTERS, JITTERS, PICTURE_NAMES, PICTURES, Pixels, augment, turn_hue
 from trainload.images.ops import operations as ops
-from trainload.images.ops.plan import plan_sample
 
 SMALL_PICTURES = arrays.arrays(
     np.uint8, st.tuples(st.integers(1, 12), st.integers(1, 12), st.just(3)), elements=st.integers(0, 255)

@@ -17,10 +17,10 @@ from scipy.stats import chi2, kstest
 
 import trainload as tl
 from core_testing import core_testing
+from ops_plan import Change, Cut, Erase, Flip, Scale, Step, magnitude_of, plan_sample
 from pillow_oracle import PICTURE_NAMES, PICTURES, Pixels, carry_out, smooth_picture
 from trainload import UsageError, _core
 from trainload.images.ops import operations as ops
-from trainload.images.ops.plan import Change, Cut, Erase, Flip, Scale, Step, magnitude_of, plan_sample
 from trainload.images.ops.split import split_ops
 
 SAMPLES = 1500
@@ -111,7 +111,7 @@ def test_rand_augment_draws_each_of_14_equally_often_and_half_of_the_signs_negat
 
 
 def test_auto_augment_applies_each_step_with_the_tables_probability() -> None:
-    policy = _core.learned_policy(0)
+    policy = core_testing.learned_policy(0)
     expected = sum(probability for pair in policy for _, probability, _ in pair) / 25
     applied = sum(len(steps) for steps in _steps(ops.AutoAugment()))
     assert abs(applied / SAMPLES - expected) < 0.05
@@ -119,7 +119,7 @@ def test_auto_augment_applies_each_step_with_the_tables_probability() -> None:
 
 @pytest.mark.parametrize("bins", [2, 9, 10, 31])
 def test_magnitudes_of_the_core_equal_the_plans(bins: int) -> None:
-    for name in {step[0] for policy in range(3) for pair in _core.learned_policy(policy) for step in pair}:
+    for name in {step[0] for policy in range(3) for pair in core_testing.learned_policy(policy) for step in pair}:
         for bin_ in range(bins):
             core = core_testing.augmentation_magnitude(name, bin_, bins, 224, 180)
             assert core == pytest.approx(magnitude_of(name, bin_, bins, 224, 180), abs=1e-12)

@@ -10,7 +10,6 @@ from PIL import Image
 
 from core_testing import core_testing
 from pillow_oracle import augment, smooth_picture
-from trainload import _core
 
 # torchvision.transforms.v2.AutoAugment: augmentation, probability, bin of 10 (-: none), twice per line.
 PUBLISHED = {
@@ -109,7 +108,7 @@ def test_learned_policies_equal_the_published_tables(number: int, name: str) -> 
         for line in lines
     ]
     assert len(expected) == 25
-    assert [list(pair) for pair in _core.learned_policy(number)] == expected
+    assert [list(pair) for pair in core_testing.learned_policy(number)] == expected
 
 
 def test_magnitudes_are_those_of_torchvision() -> None:

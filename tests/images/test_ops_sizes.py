@@ -14,10 +14,10 @@ from scipy.stats import kstest
 
 import trainload as tl
 from loading_data import jpegs, write_folder
+from ops_plan import Cut, Scale, plan_sample
 from pillow_oracle import Pixels, columns_first, cut, noise_picture, smooth_picture
 from trainload.images.decode import PictureDecoder
 from trainload.images.ops.operations import PaddingMode, ResizeFilter
-from trainload.images.ops.plan import Cut, Scale, plan_sample
 from trainload.images.ops.split import split_ops
 
 MODES: list[PaddingMode] = ["constant", "edge", "reflect", "symmetric"]
@@ -173,3 +173,13 @@ def test_the_new_operations_together_give_the_same_bits_for_any_threads(tmp_path
             return [images.tobytes() for images, _ in loader]
 
     assert bits(1) == bits(4) and len(set(bits(1))) == 5
+
+
+@given(st.tuples(st.integers(1, 900), st.integers(1, 900)), st.integers(1, 300), st.integers(0, 300), PADDINGS)
+def test_the_size_that_is_told_is_that_of_the_plan(
+    size: tuple[int, int], shorter: int, more: int, padding: tuple[int, int, int, int]
+) -> None:
+    chosen = split_ops([tl.Resize(shorter, max_size=shorter + more if more else None), tl.Pad(padding)])
+    scale, pad = plan_sample(chosen.core, width=size[1], height=size[0], seed=0, epoch=0, sample=0)
+    assert isinstance(scale, Scale) and isinstance(pad, Cut)
+    assert chosen.output_size(size) == (pad.height, pad.width)

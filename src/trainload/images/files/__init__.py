@@ -1,1 +1,1 @@
-"""The files of a set as they lie on the disk: header, extension, and how volumes fit together. Readers and checks ask it."""
+"""The files of a set as they lie on the disk: header, extension, volumes. Readers and checks ask it."""

@@ -16,7 +16,6 @@ import numpy as np
 
 from trainload.errors import UsageError
 from trainload.images.ops.operations import Normalize, RandomErasing
-from trainload.images.ops.plan import size_after
 from trainload.images.ops.protocols import (
     BatchCallable,
     BatchContext,
@@ -99,8 +98,10 @@ class OpSplit:
                 size = int(numbers[0]), int(numbers[1])
             elif kind == "random_scale" or (kind == "resize" and not picture):
                 size = None
-            elif kind in ("resize", "pad") and size:
-                size = size_after(op, size)
+            elif kind == "resize" and size:
+                size = _resized(numbers, size)
+            elif kind == "pad" and size:
+                size = size[0] + int(numbers[1] + numbers[3]), size[1] + int(numbers[0] + numbers[2])
         return size
 
     def _in_output_units(self, op: RandomErasing, out: Out, *, after_normalize: bool) -> RandomErasing:
@@ -116,6 +117,15 @@ class OpSplit:
         part = given * std + mean if normalized else given / 255.0  # of the full range
         value = np.clip(np.rint(part * 255.0), 0.0, 255.0) if out == "uint8" else (part - mean) / std
         return replace(op, value=tuple(float(number) for number in value))
+
+
+def _resized(numbers: Sequence[float], size: tuple[int, int]) -> tuple[int, int]:
+    """(height, width) after a resize by the shorter side (cpp/core/geometry.h: resize)."""
+    shorter, most = int(numbers[0]), int(numbers[2])
+    longer = int(shorter * max(size) / min(size))
+    if most and longer > most:
+        shorter, longer = int(most * shorter / longer), most
+    return (longer, shorter) if size[1] <= size[0] else (shorter, longer)
 
 
 def split_ops(ops: Sequence[object]) -> OpSplit:

@@ -106,7 +106,7 @@ class HyperframeLoader(EpochLoader):
         )
 
     def _samples_fingerprint(self) -> str:
-        spans = [drive.windows.starts for drive in self.dataset.store.recordings]
+        spans = [reader.windows.starts for reader in self.dataset.store.recordings]
         return fingerprint(self._selection.blocks, self.dataset.recording_of, *spans)
 
     def _batch_arrays(self) -> BatchArrays:

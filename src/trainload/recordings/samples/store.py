@@ -79,14 +79,14 @@ class FrameStore:
 
     def value(self, recording: int, stream: str, position: int) -> NDArray[Any]:
         """The array of the frame at a position of a stream."""
-        drive = self.recordings[recording]
-        time, number = int(drive.timestamps(stream)[position]), int(drive.stream_index(stream)[position])
+        reader = self.recordings[recording]
+        time, number = int(reader.timestamps(stream)[position]), int(reader.stream_index(stream)[position])
         key = (recording, stream, number, time)
         found = self._cached(key)
         if found is not None:
             return found
         frame = self._frame_in_chunk(recording, stream, number, time) if self.chunks.held else None
-        return self._decode(drive.read_at_index(stream, position) if frame is None else frame, key)
+        return self._decode(reader.read_at_index(stream, position) if frame is None else frame, key)
 
     def _cached(self, key: FrameKey) -> NDArray[Any] | None:
         return self.cache.get(key) if self.cache.limit_bytes else None

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trainload import _core
+from core_testing import core_testing
 from trainload.errors import UsageError
 from trainload.images.ops.arguments import FILTERS
 from trainload.images.ops.protocols import PictureOperation
@@ -158,14 +158,6 @@ def plan_sample(
     return steps
 
 
-def size_after(op: PictureOperation, size: tuple[int, int]) -> tuple[int, int]:
-    """(height, width) of a picture of that size after an operation that draws no size."""
-    (step,) = plan_sample([(0, op)], width=size[1], height=size[0], seed=0, epoch=0, sample=0)
-    if isinstance(step, Scale):
-        return step.to_height, step.to_width
-    return (step.height, step.width) if isinstance(step, Cut) else size
-
-
 def _random_resized_crop(p: list[float], draws: Draws, width: int, height: int, mirror: Mirror) -> list[Step]:
     to_height, to_width, interpolation = int(p[0]), int(p[1]), FILTERS[int(p[6])]
     low, high = math.log(p[4]), math.log(p[5])
@@ -287,7 +279,7 @@ def _rand_augment(p: list[float], draws: Draws, width: int, height: int) -> list
 
 
 def _auto_augment(p: list[float], draws: Draws, width: int, height: int) -> list[Step]:
-    policy = _core.learned_policy(int(p[0]))
+    policy = core_testing.learned_policy(int(p[0]))
     steps: list[Step] = []
     for name, probability, bin_ in policy[draws.below(len(policy))]:
         is_chosen, is_negative = draws.uniform() < probability, draws.uniform() < 0.5
