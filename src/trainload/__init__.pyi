@@ -58,6 +58,7 @@ from trainload.recordings.aligning.streams import ArrayStreams as ArrayStreams
 from trainload.recordings.exporters.frame_files import extract_frames as extract_frames
 from trainload.recordings.exporters.mcap import export_mcap as export_mcap
 from trainload.recordings.exporters.merge import merge_recordings as merge_recordings
+from trainload.recordings.exporters.rerun import export_rerun as export_rerun
 from trainload.recordings.exporters.slice import slice_recording as slice_recording
 from trainload.recordings.importers.import_any import import_recording as import_recording
 from trainload.recordings.reading.decoders import register_decoder as register_decoder

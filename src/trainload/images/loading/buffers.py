@@ -88,4 +88,4 @@ class BatchPool:
 
     def take(self, count: int) -> NDArray[np.generic]:
         """A view of `count` pictures of an idle array, or of a new one."""
-        return self._memory.take(self._size).view(self._dtype).reshape(self._shape)[:count]
+        return np.ndarray((count, *self._shape[1:]), self._dtype, self._memory.take(self._size))
