@@ -155,9 +155,9 @@ void pad(std::vector<Stage>& stages, const OpSpec& op, Mirror mirror) {
     cut(stages, {-left, -top, width, height}, padding_rule(&p[4]));
 }
 
-Size scaled_by(double factor, Size size) {
-    const auto scaled = [factor](int now) { return std::max(1, side(std::trunc(now * factor))); };
-    return {scaled(size.width), scaled(size.height)};
+Size scaled_by(double x, double y, Size size) {
+    const auto scaled = [](int now, double factor) { return std::max(1, side(std::trunc(now * factor))); };
+    return {scaled(size.width, x), scaled(size.height, y)};
 }
 
 }  // namespace
@@ -182,8 +182,10 @@ void plan_geometry(const std::vector<OpSpec>& ops, Size picture, const SampleKey
                 scale_box(stages, all, all, resized(op, size), op.parameters[3]);
                 break;
             case OpKind::random_scale: {
-                const double factor = key.draws(op).uniform(op.parameters[0], op.parameters[1]);
-                scale_box(stages, all, all, scaled_by(factor, size), op.parameters[2]);
+                Draws draws = key.draws(op);
+                const double x = draws.uniform(op.parameters[0], op.parameters[1]);
+                const double y = op.parameters[3] != 0 ? draws.uniform(op.parameters[0], op.parameters[1]) : x;
+                scale_box(stages, all, all, scaled_by(x, y, size), op.parameters[2]);
                 break;
             }
             case OpKind::center_crop:

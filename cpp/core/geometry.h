@@ -16,8 +16,9 @@
 //     no draws. width > 0: that size. width = 0: the shorter side becomes `height`, the longer int(height * long /
 //     short); if max_size > 0 and longer > max_size: shorter = int(max_size * shorter / longer), longer = max_size.
 //     The filter sees only the picture as it is at that point of the list.
-// random_scale {scale_min, scale_max, filter}
+// random_scale {scale_min, scale_max, filter, each_side}
 //     factor = uniform(scale_min, scale_max); the sides become int(W * factor) and int(H * factor), at least 1.
+//     each_side != 0: the factor is that of the width, and a second one, drawn after it, that of the height.
 // center_crop {height, width}
 //     no draws. Where the picture is smaller, black is added: (need - have) / 2 before, the rest after. top =
 //     round((H - height) / 2.0), left = round((W - width) / 2.0) of the picture so padded.

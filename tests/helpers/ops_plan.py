@@ -192,8 +192,9 @@ def _resize(p: list[float], draws: Draws, width: int, height: int, mirror: Mirro
 
 
 def _random_scale(p: list[float], draws: Draws, width: int, height: int, mirror: Mirror) -> list[Step]:
-    factor = draws.uniform(p[0], p[1])
-    to_width, to_height = max(1, int(width * factor)), max(1, int(height * factor))
+    x = draws.uniform(p[0], p[1])
+    y = draws.uniform(p[0], p[1]) if p[3] else x
+    to_width, to_height = max(1, int(width * x)), max(1, int(height * y))
     return [Scale(0, 0, width, height, to_width, to_height, FILTERS[int(p[2])])]
 
 

@@ -133,10 +133,26 @@ def test_random_scale_leaves_a_pixel_of_the_smallest_picture() -> None:
     assert made([tl.RandomScale((0.1, 0.2)), tl.CenterCrop(4)], noise_picture(40, 3)).shape == (4, 4, 3)
 
 
+def test_each_side_has_a_factor_of_its_own_where_that_is_asked_for() -> None:
+    factors = []
+    for sample in range(1500):
+        op = (3, tl.RandomScale((0.5, 1.75), each_side=True))
+        (step,) = plan_sample([op], width=10_000, height=20_000, seed=1, epoch=0, sample=sample)
+        assert isinstance(step, Scale)
+        factors.append([step.to_width / 10_000, step.to_height / 20_000])
+    for one in np.transpose(factors):
+        assert kstest((one - 0.5) / 1.25, "uniform").pvalue > 0.001
+    assert abs(np.corrcoef(np.transpose(factors))[0, 1]) < 0.1
+
+
+@pytest.mark.parametrize("each_side", [False, True])
 @pytest.mark.parametrize("name", ["bilinear", "bicubic", "lanczos", "box", "nearest"])
-def test_random_scale_and_a_crop_are_their_plan(name: ResizeFilter) -> None:
+def test_random_scale_and_a_crop_are_their_plan(name: ResizeFilter, each_side: bool) -> None:
     pixels = smooth_picture(45, 61)
-    chosen = [tl.RandomScale((0.4, 1.5), name), tl.RandomCrop(40, pad_if_needed=True, padding_mode="edge")]
+    chosen = [
+        tl.RandomScale((0.4, 1.5), name, each_side=each_side),
+        tl.RandomCrop(40, pad_if_needed=True, padding_mode="edge"),
+    ]
     for sample in range(25):
         expected = pixels
         for step in plan_sample(split_ops(chosen).core, width=61, height=45, seed=7, epoch=1, sample=sample):

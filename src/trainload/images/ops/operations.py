@@ -76,18 +76,22 @@ class RandomScale(PictureOperation):
     """Both sides times one random factor; a crop must follow, as the pictures of a batch have one size.
 
     scale: the factor's range. The sides are cut to whole pixels. (torchvision's ScaleJitter, without its target size.)
+    each_side: width and height have factors of their own (the published RandomScale, which a CenterCrop to the
+    pictures' own size then completes).
     """
 
     scale: Sequence[float] = (0.8, 1.2)
     interpolation: ResizeFilter = "bilinear"
     antialias: bool | None = True
+    each_side: bool = False
 
     def __post_init__(self) -> None:
         self.spec()
 
     def spec(self) -> Spec:
         scale = checks.positive_interval("scale", self.scale)
-        return "random_scale", [*scale, checks.resize_filter(self.interpolation, self.antialias)]
+        filter_number = checks.resize_filter(self.interpolation, self.antialias)
+        return "random_scale", [*scale, filter_number, float(self.each_side)]
 
 
 @dataclass(frozen=True)
