@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import import_module
-from typing import Any, Unpack
+from typing import Any, Self, Unpack
 
 from trainload.errors import UsageError
 from trainload.images.loading.image_loader import ImageLoader as NumpyLoader
-from trainload.images.loading.options import ImageOptions
+from trainload.images.loading.options import ImageOptions, options_with_ops
+from trainload.images.ops.split import Out
 from trainload.running.delegate import LoaderDelegate
 from trainload.running.iterator import BatchIterator
 
@@ -33,6 +34,12 @@ class ImageLoader(LoaderDelegate[NumpyLoader]):
         self._jax = _import_jax()
         self._sharding = sharding
         super().__init__(NumpyLoader(ds, **options), {"sharding": sharding, **options})
+
+    def with_ops(self, ops: Sequence[Any], *, out: Out | None = None, batch_size: int | None = None) -> Self:
+        """A new loader with other operations over the same memory, as `trainload.ImageLoader.with_ops` says."""
+        loader = type(self)(self.dataset, **options_with_ops(self._options, ops, out, batch_size))
+        loader.loader.go_on_from(self.loader)
+        return loader
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         """The next epoch, or the rest of one after `load_state_dict`. Work starts at once."""

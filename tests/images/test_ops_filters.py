@@ -20,6 +20,7 @@ from core_testing import KERNEL_NAMES, core_testing
 from jpeg_writer import make_jpeg
 from ops_plan import Scale, plan_sample
 from pillow_oracle import FILTERS, Pixels, columns_first, noise_picture, smooth_picture
+from trainload._core import EntryPointStore
 from trainload.images.decode import PictureDecoder
 from trainload.images.ops.operations import ResizeFilter
 from trainload.images.ops.split import split_ops
@@ -138,7 +139,7 @@ def test_a_crop_of_a_jpeg_reads_all_that_the_filter_reaches(name: ResizeFilter, 
 def test_entry_points_change_no_bit(name: ResizeFilter) -> None:
     chosen = [tl.RandomResizedCrop((20, 24), interpolation=name)]
     picture = [make_jpeg(600, 400, "4:2:0", restart_interval=0, seed=3)]
-    decoder = PictureDecoder(chosen, entry_point_bytes=100_000)
+    decoder = PictureDecoder(chosen, entry_points=EntryPointStore(100_000))
     for epoch in range(12):
         np.testing.assert_array_equal(run(decoder, picture, epoch), decoded(chosen, picture, epoch))
 

@@ -34,11 +34,11 @@ class PictureDecoder:
 
     ops: as for `split_ops`; the batch operations among them are left to the caller. out: None is "float32" with
     Normalize and "uint8" without. layout: None is NCHW for floats and NHWC for uint8. array_shape: (h, w, channels) of
-    pictures that come as arrays (MNIST, CIFAR), which then need no crop; one channel stays one. entry_point_bytes: the
-    most memory for the places inside of JPEGs where decoding may begin, by sample id: from the second time on, a
-    picture's crop costs up to a quarter less. 0: none are kept. orientation: "exif" turns pictures upright before the
-    operations where their EXIF says how, "stored" leaves them as they are stored. limits: what pictures may claim and
-    take.
+    pictures that come as arrays (MNIST, CIFAR), which then need no crop; one channel stays one. entry_points: keeps the
+    places inside of JPEGs where decoding may begin, by sample id and bytes, for decoders with any operations: from the
+    second time on, a picture's crop costs up to a quarter less. None: none are kept. orientation: "exif" turns pictures
+    upright before the operations where their EXIF says how, "stored" leaves them as they are stored. limits: what
+    pictures may claim and take.
 
     shape, dtype, layout: of one picture of a batch, as chosen. Raises UsageError for what cannot be.
     """
@@ -51,7 +51,7 @@ class PictureDecoder:
         layout: str | None = None,
         dct_scale: str = "off",
         array_shape: tuple[int, int, int] | None = None,
-        entry_point_bytes: int = 0,
+        entry_points: _core.EntryPointStore | None = None,
         orientation: str = "stored",
         limits: PictureLimits = NO_LIMITS,
     ) -> None:
@@ -82,11 +82,11 @@ class PictureDecoder:
         self._alone = _core.Pipeline(*arguments)
         self._limits = limits
         self._turns = Turns(limits.together_bytes)
-        self._entry_points = _core.EntryPointStore(entry_point_bytes) if entry_point_bytes else None
+        self._entry_points = entry_points
 
-    def drop_entry_points(self) -> None:
-        """Give their memory back; none are kept from now on."""
-        self._entry_points = None
+    def use_entry_points(self, points: _core.EntryPointStore | None) -> None:
+        """Keep entry points there from now on; None keeps none."""
+        self._entry_points = points
 
     def new_scratch(self) -> _core.Scratch:
         """What one thread keeps from picture to picture: some megabytes that grow with the largest picture."""

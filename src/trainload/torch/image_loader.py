@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Unpack
+from typing import Any, Self, Unpack
 
 import torch
 
 from trainload.errors import UsageError
 from trainload.images.loading.image_loader import ImageLoader as NumpyLoader
-from trainload.images.loading.options import AdapterOptions, Layout
+from trainload.images.loading.options import AdapterOptions, Layout, options_with_ops
+from trainload.images.ops.split import Out
 from trainload.running.arguments import own_options
 from trainload.running.delegate import LoaderDelegate
 from trainload.running.iterator import BatchIterator
@@ -66,6 +67,12 @@ class ImageLoader(DataLoaderParts, LoaderDelegate[NumpyLoader]):
         self._fixed: DeviceBatches | None = None
         if fixed_addresses and self.device.type == "cuda":
             self._fixed = DeviceBatches(self._shape, dtype if self._finish else self._host_dtype, self.device)
+
+    def with_ops(self, ops: Sequence[Any], *, out: Out | None = None, batch_size: int | None = None) -> Self:
+        """A new loader with other operations over the same memory, as `trainload.ImageLoader.with_ops` says."""
+        loader = type(self)(self.dataset, **options_with_ops(self._options, ops, out, batch_size))
+        loader.loader.go_on_from(self.loader)
+        return loader
 
     def __iter__(self) -> Iterator[Any]:
         """The next epoch, or the rest of one after `load_state_dict`. Work starts at once; the first batch takes it."""

@@ -13,14 +13,24 @@ from trainload.errors import UsageError
 from trainload.images.format.dts import BLOCK_SIZE
 from trainload.images.loading.arena_feed import ArenaFeed
 from trainload.images.loading.buffers import BatchPool, BufferPair
-from trainload.images.loading.fill import Fill, resident_fill
+from trainload.images.loading.fill import Fill
 from trainload.images.loading.modes import AskedMode, ModeChoice, choose_mode
-from trainload.images.loading.options import HINTS, DctScale, Layout, OnError, Orientation, Tuning, Verify
+from trainload.images.loading.options import (
+    HINTS,
+    DctScale,
+    Layout,
+    OnError,
+    Orientation,
+    Tuning,
+    Verify,
+    options_with_ops,
+)
 from trainload.images.loading.picture_batch import ImageArrays, PictureBatches
 from trainload.images.loading.picture_sets import LoadedSet, open_set
 from trainload.images.loading.planning import Planner, Workforce, buffer_size, needed_bytes
 from trainload.images.loading.quality import ShuffleQuality, shuffle_quality
 from trainload.images.loading.replacing import Replacements, default_limit
+from trainload.images.loading.resident import Resident
 from trainload.images.loading.samples import SampleDecoder, entry_point_budget
 from trainload.images.ops.split import Out
 from trainload.memory.limits import memory_limit, processes_on_this_machine
@@ -122,9 +132,6 @@ class ImageLoader(EpochLoader):
             verify=verify == "blocks",
             with_ids=with_ids,
             orientation=orientation,
-            entry_point_bytes=entry_point_budget(
-                self._set, self._selection.ids, memory_limit().size_bytes // processes_on_this_machine()
-            ),
         )
         self.picture_shape, self.dtype = self._decoder.picture_shape, self._decoder.dtype
         self.mode, self.mode_reason = self._choose_mode(mode)
@@ -132,7 +139,8 @@ class ImageLoader(EpochLoader):
         decode_workers = 0 if self._decoder.is_instant(batch_size) else self.workers
         self._workforce = Workforce(decode_workers, tuning.io_workers, tuning.prefetch, verify == "blocks")
         self._planners: dict[Cut, Planner] = {}  # the one in use
-        self._resident: Fill | None = None
+        self._resident: Resident | None = None
+        self._stay_in(self._new_resident())
         self._tuning, self._replace_limit = tuning, replace_limit
         self._pair = tuning.buffers or BufferPair()
         self._pool = BatchPool((batch_size, *self.picture_shape), self.dtype, tuning.prefetch + 2)
@@ -144,6 +152,27 @@ class ImageLoader(EpochLoader):
     def subset(self, indices: ArrayLike, **changes: Any) -> ImageLoader:
         """A new loader over these samples of the set, with the same options but for `changes`."""
         return ImageLoader(self.dataset, **{**self._options, "weights": None, "indices": indices, **changes})
+
+    def with_ops(self, ops: Sequence[Any], *, out: Out | None = None, batch_size: int | None = None) -> ImageLoader:
+        """A new loader with other operations over the same memory: nothing that this one has read is read again.
+
+        out, batch_size: left out, as this loader was given. Its first pass is the one that this loader's next would be:
+        epochs, order and random numbers go on, and each counts for itself from there. States of one load into the
+        other. In mode "partial" both share the two buffers, one at a time.
+        """
+        loader = ImageLoader(self.dataset, **options_with_ops(self._options, ops, out, batch_size))
+        loader.go_on_from(self)
+        return loader
+
+    def go_on_from(self, parent: ImageLoader) -> None:
+        """Share the memory of a loader over the same samples, and begin where its next pass would."""
+        if self._workforce == parent._workforce and self._decoder.gathers == parent._decoder.gathers:
+            self._planners = parent._planners
+        self.mode, self.mode_reason = parent.mode, parent.mode_reason
+        self._selection, self._pair = parent._selection, parent._pair
+        self._rule, self._cut.ranks = parent._rule, parent._cut.ranks
+        self._cursor.go_to(*parent._cursor.next)
+        self._stay_in(parent._resident)
 
     # Batches.
 
@@ -167,7 +196,7 @@ class ImageLoader(EpochLoader):
         """
         asked = select(len(self._set.labels), self._set.blocks, ids, None).ids
         at = self.epoch if epoch is None else checked_epoch(epoch)
-        fill = self._resident
+        fill = None if self._resident is None else self._resident.filled
         if fill is not None and not fill.holds(asked):
             fill = None
         job = self._decoder.decode_now(asked, self._rule.seed, at, fill, draws=checked_draws(draws, len(asked)))
@@ -179,21 +208,23 @@ class ImageLoader(EpochLoader):
     def memory_plan(self) -> MemoryPlan:
         """Every buffer of this loader, in bytes."""
         buffers: dict[str, int] = {}
-        places = self._set.places
+        places, resident = self._set.places, self._resident
+        shared = " (shared)" if resident is not None and resident.is_shared else ""
         if places is None:
             buffers["pixels of the set"] = 0 if self._set.pixels is None else self._set.pixels.nbytes
         elif self.mode == "fully":
-            buffers["arena with all samples"] = needed_bytes(places, self._selection.ids)
+            buffers[f"arena with all samples{shared}"] = needed_bytes(places, self._selection.ids)
         else:
             size = max(self._pair.size_bytes, self._buffer_bytes())
-            shared = "" if self._tuning.buffers is None else " (shared)"
-            buffers |= {f"buffer A{shared}": size, f"buffer B{shared}": size}
+            lent = shared if self._tuning.buffers is None else " (shared)"
+            buffers |= {f"buffer A{lent}": size, f"buffer B{lent}": size}
         arrays = self._tuning.prefetch + 2
         picture = int(np.prod(self.picture_shape)) * self.dtype.itemsize
         buffers[f"{arrays} batch arrays"] = arrays * self.batch_size * picture
         buffers[f"scratch of {self.workers} decode workers"] = self.workers * self._decoder.scratch_bytes
         buffers["pictures too large to decode side by side"] = self._decoder.large_picture_bytes()
-        buffers["entry points into the pictures"] = self._decoder.entry_point_bytes
+        entry_points = 0 if resident is None else resident.entry_point_bytes
+        buffers[f"entry points into the pictures{shared}"] = entry_points
         per_position = 6 if self._selection.repeats else 4
         buffers["orders and tables"] = 8 * (per_position * len(self._selection) + 8 * len(self._set.labels))
         return MemoryPlan(buffers)
@@ -201,12 +232,27 @@ class ImageLoader(EpochLoader):
     # Inside.
 
     def _free(self) -> None:
-        self._resident = None
-        self._decoder.drop_entry_points()
+        self._stay_in(None)
         if self._tuning.buffers is None:
             self._pair.free()
             self._pair = BufferPair()
         self._pool = BatchPool((0,), np.uint8, 1)
+
+    def _new_resident(self) -> Resident | None:
+        places = self._set.places
+        if places is None:
+            return None
+        memory_bytes = memory_limit().size_bytes // processes_on_this_machine()
+        return Resident(places, self._selection.ids, entry_point_budget(self._set, self._selection.ids, memory_bytes))
+
+    def _stay_in(self, resident: Resident | None) -> None:
+        """Use this memory, and no other, for samples that stay; None: for none."""
+        if self._resident is not None:
+            self._resident.leave(self)
+        self._resident = resident
+        if resident is not None:
+            resident.join(self)
+        self._decoder.use_entry_points(None if resident is None else resident.entry_points)
 
     def _choose_mode(self, mode: AskedMode) -> ModeChoice:
         if self._set.places is None:
@@ -271,9 +317,10 @@ class ImageLoader(EpochLoader):
         if places is None:
             return None, None
         if self.mode == "fully":
-            if self._resident is None:
-                self._resident = resident_fill(places, self._selection.ids)
-            return self._resident, None
+            if self._resident is None:  # closed, but an iterator goes on (in a forked child)
+                self._stay_in(self._new_resident())
+            assert self._resident is not None
+            return self._resident.fill(), None
         self._pair.require(self._buffer_bytes())
         return self._pair, self._pair.size_bytes
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypedDict
 
@@ -77,6 +77,14 @@ class ImageOptions(AdapterOptions, _Required, total=False):
 
     ops: Sequence[Any]
     layout: Layout | None
+
+
+def options_with_ops(
+    options: Mapping[str, Any], ops: Sequence[Any], out: Out | None, batch_size: int | None
+) -> dict[str, Any]:
+    """The keywords of a loader with other operations; None leaves what is there."""
+    given = {"out": out, "batch_size": batch_size}
+    return {**options, "ops": ops, **{name: value for name, value in given.items() if value is not None}}
 
 
 HINTS = FOREIGN | {

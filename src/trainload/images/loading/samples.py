@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trainload._core import Scratch
+from trainload._core import EntryPointStore, Scratch
 from trainload.errors import SampleError
 from trainload.images.decode import CORRUPT, PictureDecoder
 from trainload.images.limits import BYTES_PER_PIXEL, PictureLimits
@@ -42,8 +42,7 @@ class SampleDecoder:
 
     picture_shape, dtype: of one picture of a batch. scratch_bytes: what one thread keeps at most, and the most that it
     takes besides for a picture that the core leaves to Pillow. limits: of pictures, in memory and pixels. gathers: a
-    batch is one gather from pixels in memory, but for batch operations. entry_point_bytes, orientation: as for
-    PictureDecoder.
+    batch is one gather from pixels in memory, but for batch operations. orientation: as for PictureDecoder.
     Raises UsageError for operations that cannot be.
     """
 
@@ -58,7 +57,6 @@ class SampleDecoder:
         replace: bool,
         verify: bool,
         with_ids: bool,
-        entry_point_bytes: int = 0,
         orientation: str = "stored",
     ) -> None:
         self._samples = samples
@@ -75,11 +73,9 @@ class SampleDecoder:
             layout=layout,
             dct_scale=dct_scale,
             array_shape=shape,
-            entry_point_bytes=entry_point_bytes,
             orientation=orientation,
             limits=self.limits,
         )
-        self.entry_point_bytes = entry_point_bytes
         self.picture_shape = self._pictures.shape
         self.dtype = self._pictures.dtype
         self.gathers = not split.core and self.dtype == np.uint8 and self.picture_shape == shape
@@ -102,9 +98,9 @@ class SampleDecoder:
         """What one thread keeps from picture to picture."""
         return self._pictures.new_scratch()
 
-    def drop_entry_points(self) -> None:
-        """Give the memory of entry points back; pictures are decoded without from now on."""
-        self._pictures.drop_entry_points()
+    def use_entry_points(self, points: EntryPointStore | None) -> None:
+        """Keep entry points there from now on; None: pictures are decoded without."""
+        self._pictures.use_entry_points(points)
 
     def decode(self, scratch: Scratch, fill: Fill | None, job: BatchJob, first: int, end: int) -> None:
         """Decode samples [first:end] of the batch into its images; bad ones get a code and a reason."""
