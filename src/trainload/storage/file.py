@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Hashable
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -51,6 +52,13 @@ class FileSource:
     @property
     def size(self) -> int:
         return self._size
+
+    def identity(self) -> Hashable:
+        """Equal for open files that are one file of the system in one state; nothing is read."""
+        if self._fd < 0:
+            return self
+        status = os.fstat(self._fd)
+        return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
     def read_at(self, offset: int, size: int) -> bytes:
         self._check_range(offset, size)

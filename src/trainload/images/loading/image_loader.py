@@ -14,6 +14,7 @@ from trainload.images.format.dts import BLOCK_SIZE
 from trainload.images.loading.arena_feed import ArenaFeed
 from trainload.images.loading.buffers import BatchPool, BufferPair
 from trainload.images.loading.fill import Fill
+from trainload.images.loading.layout import unique_ids
 from trainload.images.loading.modes import AskedMode, ModeChoice, choose_mode
 from trainload.images.loading.options import (
     HINTS,
@@ -30,7 +31,7 @@ from trainload.images.loading.picture_sets import LoadedSet, open_set
 from trainload.images.loading.planning import Planner, Workforce, buffer_size, needed_bytes
 from trainload.images.loading.quality import ShuffleQuality, shuffle_quality
 from trainload.images.loading.replacing import Replacements, default_limit
-from trainload.images.loading.resident import Resident
+from trainload.images.loading.resident import Resident, find_resident
 from trainload.images.loading.samples import SampleDecoder, entry_point_budget
 from trainload.images.ops.split import Out
 from trainload.memory.limits import memory_limit, processes_on_this_machine
@@ -239,11 +240,20 @@ class ImageLoader(EpochLoader):
         self._pool = BatchPool((0,), np.uint8, 1)
 
     def _new_resident(self) -> Resident | None:
-        places = self._set.places
-        if places is None:
+        """In mode "fully" that of all loaders over the same samples whose bytes are checked alike."""
+        pictures, ids = self._set.pictures, unique_ids(self._selection.ids)
+        if pictures is None:
             return None
-        memory_bytes = memory_limit().size_bytes // processes_on_this_machine()
-        return Resident(places, self._selection.ids, entry_point_budget(self._set, self._selection.ids, memory_bytes))
+        places = pictures.places
+
+        def make() -> Resident:
+            memory_bytes = memory_limit().size_bytes // processes_on_this_machine()
+            return Resident(places, ids, entry_point_budget(self._set, ids, memory_bytes))
+
+        if self.mode != "fully":
+            return make()
+        chosen = None if len(ids) == len(places.unit) else fingerprint(ids)
+        return find_resident((pictures.identity(), self._options["verify"], chosen), make)
 
     def _stay_in(self, resident: Resident | None) -> None:
         """Use this memory, and no other, for samples that stay; None: for none."""

@@ -52,7 +52,7 @@ def plan_reads(places: Places, ids: NDArray[np.int64], *, limit_bytes: int | Non
     are read together over gaps of at most 64 KB. Where that needs more than `limit_bytes`, no gaps are read: then the
     buffer needs at most the sum of the sizes rounded up to 64.
     """
-    plan = _plan(places, _unique(ids), gap=MAX_GAP_BYTES, whole_units=True)
+    plan = _plan(places, unique_ids(ids), gap=MAX_GAP_BYTES, whole_units=True)
     if limit_bytes is not None and plan.size_bytes > limit_bytes:
         return _plan(places, plan.ids, gap=ALIGNMENT - 1, whole_units=False)
     return plan
@@ -74,7 +74,7 @@ def _plan(places: Places, ids: NDArray[np.int64], *, gap: int, whole_units: bool
     return ReadPlan(unit[first], reads.starts, sizes, edges[:-1], whole[first], int(edges[-1]), ids, offsets, read_of)
 
 
-def _unique(ids: NDArray[np.int64]) -> NDArray[np.int64]:
+def unique_ids(ids: NDArray[np.int64]) -> NDArray[np.int64]:
     """The ids, ascending, each once; without sorting what is so already (a whole set)."""
     return ids if (ids[1:] > ids[:-1]).all() else np.unique(ids)
 

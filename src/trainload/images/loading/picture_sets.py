@@ -6,6 +6,7 @@ A unit is what is read in one piece when all of it is wanted: a 16 MB block of a
 from __future__ import annotations
 
 import os
+from collections.abc import Hashable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -76,6 +77,9 @@ class PictureSet(Protocol):
     def largest_pixels(self) -> int:
         """Pixels of the largest picture: what the set says, else of those that take the most bytes."""
 
+    def identity(self) -> Hashable:
+        """Equal for sets whose bytes are known to be the same."""
+
     def clone(self) -> PictureSet:
         """The same set with file handles of its own."""
 
@@ -116,6 +120,9 @@ class DtsPictures:
     def largest_pixels(self) -> int:
         return max(header.max_pic_area for header in self._reader.headers)
 
+    def identity(self) -> Hashable:
+        return self._reader.identity()
+
     def clone(self) -> DtsPictures:
         return DtsPictures(self._reader.clone(), self.places)
 
@@ -130,6 +137,7 @@ class FolderPictures:
     has_sums = False
 
     def __init__(self, reader: FolderReader) -> None:
+        self._reader = reader
         self._paths = reader.paths
         self.labels = reader.labels
         count = len(reader)
@@ -168,6 +176,10 @@ class FolderPictures:
         """Of the PROBED_FILES largest files, whose headers are read for this; USUAL_PIXELS at least."""
         largest = np.argsort(self.places.size)[-PROBED_FILES:]
         return max([USUAL_PIXELS, *(_claimed_pixels(os.fspath(self._paths[n])) for n in largest.tolist())])
+
+    def identity(self) -> Hashable:
+        """Of one reader alone: asking the system for each file anew would take long."""
+        return self._reader
 
     def clone(self) -> FolderPictures:
         return self

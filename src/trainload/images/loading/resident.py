@@ -1,10 +1,14 @@
-"""What loaders over the same samples share: the arena that holds all of them for good, and entry points into them."""
+"""What loaders over the same samples share: the arena that holds all of them for good, and entry points into them.
+
+Two loaders that fill one arena at a time write the same bytes to the same place.
+"""
 
 from __future__ import annotations
 
 import os
 import threading
-from weakref import WeakSet
+from collections.abc import Callable, Hashable
+from weakref import WeakSet, WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,3 +70,18 @@ class Resident:
             if self._fill is None:
                 self._fill = resident_fill(self._places, self._ids)
             return self._fill
+
+
+_residents: WeakValueDictionary[Hashable, Resident] = WeakValueDictionary()
+
+
+def find_resident(key: Hashable, make: Callable[[], Resident]) -> Resident:
+    """The memory that loaders of this process have under `key`, else what `make` makes; forgotten with its last user.
+
+    key: what the bytes depend on, and how they were checked.
+    """
+    with _Turn.lock:
+        found = _residents.get(key)
+        if found is None:
+            found = _residents[key] = make()
+        return found

@@ -6,7 +6,7 @@ Nothing is mapped; every read is positional and exact. Decoding is none of this 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import TracebackType
@@ -120,6 +120,11 @@ class DtsReader:
         local_block = np.arange(self.num_blocks) - first
         starts: NDArray[np.int64] = np.repeat(local_block * BLOCK_SIZE, np.diff(self.block_first))
         return starts + self.offset_in_block.astype(np.int64)
+
+    def identity(self) -> Hashable:
+        """Equal for readers of the same files in the same state; nothing is read."""
+        sources = [volume.source for volume in self._volumes]
+        return tuple(source.identity() if isinstance(source, FileSource) else source for source in sources)
 
     def __len__(self) -> int:
         return len(self.labels)
