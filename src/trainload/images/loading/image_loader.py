@@ -7,7 +7,7 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from trainload.errors import UsageError
 from trainload.images.format.dts import BLOCK_SIZE
@@ -15,10 +15,11 @@ from trainload.images.loading.arena_feed import ArenaFeed
 from trainload.images.loading.buffers import BatchPool, BufferPair
 from trainload.images.loading.fill import Fill
 from trainload.images.loading.layout import unique_ids
-from trainload.images.loading.modes import AskedMode, ModeChoice, choose_mode
+from trainload.images.loading.modes import AskedMode, ModeChoice, check_kept, choose_mode
 from trainload.images.loading.options import (
     HINTS,
     DctScale,
+    Keep,
     Layout,
     OnError,
     Orientation,
@@ -76,6 +77,7 @@ class ImageLoader(EpochLoader):
     dct_scale: "auto" decodes at 1/2 or 1/4 size where the crop is that much larger than the output, "off" never.
     orientation: "exif" turns pictures upright as their EXIF says (level 0, folders; levels 1 to 3 carry no EXIF),
     "stored" takes them as they are stored, as torchvision does.
+    keep: "pixels" decodes each picture once and keeps it as it is before Normalize, for operations that draw nothing.
     indices: ids, or a bool per sample; weights: draw with replacement, one number per chosen sample.
     out: "uint8", "float32", "float16"; left out: "float32" with Normalize, else "uint8". layout: "NHWC", "NCHW" or
     "NHWC4"; left out: "NCHW" for floats, else "NHWC". tuning: how threads share work and memory, for experts.
@@ -101,6 +103,7 @@ class ImageLoader(EpochLoader):
         verify: Verify = "blocks",
         dct_scale: DctScale = "off",
         orientation: Orientation = "stored",
+        keep: Keep | None = None,
         indices: ArrayLike | None = None,
         weights: ArrayLike | None = None,
         out: Out | None = None,
@@ -110,6 +113,8 @@ class ImageLoader(EpochLoader):
     ) -> None:
         options = own_options(locals(), "ds")
         check_choice("on_error", on_error, ("raise", "replace"))
+        if keep is not None:
+            check_choice("keep", keep, ("pixels",))
         check_choice("verify", verify, ("blocks", "none"))
         _check_replace_limit(replace_limit)
         reader, self._set = open_set(ds)
@@ -133,6 +138,7 @@ class ImageLoader(EpochLoader):
             verify=verify == "blocks",
             with_ids=with_ids,
             orientation=orientation,
+            keep=None if keep is None else unique_ids(self._selection.ids),
         )
         self.picture_shape, self.dtype = self._decoder.picture_shape, self._decoder.dtype
         self.mode, self.mode_reason = self._choose_mode(mode)
@@ -219,6 +225,8 @@ class ImageLoader(EpochLoader):
             size = max(self._pair.size_bytes, self._buffer_bytes())
             lent = shared if self._tuning.buffers is None else " (shared)"
             buffers |= {f"buffer A{lent}": size, f"buffer B{lent}": size}
+        if self._decoder.kept is not None:
+            buffers["pixels that are kept"] = self._decoder.kept.size_bytes
         arrays = self._tuning.prefetch + 2
         picture = int(np.prod(self.picture_shape)) * self.dtype.itemsize
         buffers[f"{arrays} batch arrays"] = arrays * self.batch_size * picture
@@ -233,10 +241,8 @@ class ImageLoader(EpochLoader):
     # Inside.
 
     def _free(self) -> None:
-        self._stay_in(None)
-        if self._tuning.buffers is None:
-            self._pair.free()
-            self._pair = BufferPair()
+        self._let_samples_go()
+        self._decoder = self._decoder.without_kept()
         self._pool = BatchPool((0,), np.uint8, 1)
 
     def _new_resident(self) -> Resident | None:
@@ -264,11 +270,23 @@ class ImageLoader(EpochLoader):
             resident.join(self)
         self._decoder.use_entry_points(None if resident is None else resident.entry_points)
 
+    def _let_samples_go(self) -> None:
+        """Give back what encoded pictures lie in."""
+        self._stay_in(None)
+        if self._tuning.buffers is None:
+            self._pair.free()
+            self._pair = BufferPair()
+
     def _choose_mode(self, mode: AskedMode) -> ModeChoice:
         if self._set.places is None:
             return ModeChoice("fully", "the set is one array of pixels")
         needed = needed_bytes(self._set.places, self._selection.ids)
-        return choose_mode(mode, needed, memory_limit(), processes_on_this_machine())
+        kept_bytes = 0 if self._decoder.kept is None else self._decoder.kept.size_bytes
+        chosen = choose_mode(mode, needed + kept_bytes, memory_limit(), processes_on_this_machine())
+        if kept_bytes:
+            beside = needed if chosen.mode == "fully" else 0
+            check_kept(kept_bytes, beside, memory_limit(), processes_on_this_machine())
+        return chosen
 
     def _buffer_bytes(self) -> int:
         places = self._set.places
@@ -294,8 +312,10 @@ class ImageLoader(EpochLoader):
 
     def _start_run(self, start: Start, position: int, arrays: BatchArrays) -> Run:
         rule, epoch = start.rule, start.epoch
-        memory, buffer_bytes = self._memory()
         planner = self._planner_of(start.cut)
+        memory, buffer_bytes = None, None
+        if self._decoder.kept is None or not self._is_kept(planner.plan(rule, epoch, position, None).stream):
+            memory, buffer_bytes = self._memory()
         plan = planner.plan(rule, epoch, position, buffer_bytes)
         reads = None
         if isinstance(memory, Fill) and self._set.places is not None:
@@ -315,11 +335,22 @@ class ImageLoader(EpochLoader):
                 memory,
                 self.stats,
                 reads=reads,
-                following=following if another and alone and len(plan.stream) else None,
+                following=following if another and alone and len(plan.stream) and self._decoder.kept is None else None,
             )
         run = Run(plan, self._decoder, arrays, self.stats, feed=feed, ahead=following if another and many else None)
         run.start()
         return run
+
+    def _is_kept(self, stream: NDArray[np.int64]) -> bool:
+        """True where all of these samples are kept as pixels: then what the encoded ones lie in goes."""
+        kept = self._decoder.kept
+        if kept is None:
+            return False
+        kept.open()
+        if not kept.holds(stream).all():
+            return False
+        self._let_samples_go()
+        return True
 
     def _memory(self) -> tuple[Fill | BufferPair | None, int | None]:
         """What a run reads into, and the size of one arena where there are two."""

@@ -37,3 +37,15 @@ def choose_mode(asked: AskedMode, needed_bytes: int, limit: MemoryLimit, process
         f"the set needs {size_text(needed_bytes)}, which is {'within' if fits else 'more than'} half of the "
         f"{size_text(limit.size_bytes)} that this process may use ({limit.reason}{shared})",
     )
+
+
+def check_kept(kept_bytes: int, beside_bytes: int, limit: MemoryLimit, processes: int = 1) -> None:
+    """Raise UsageError where pixels that are to be kept, beside an arena, need more than a set in memory may."""
+    if kept_bytes + beside_bytes > limit.size_bytes // 2 // processes:
+        beside = f" beside an arena of {size_text(beside_bytes)}" if beside_bytes else ""
+        shared = f" / {processes} processes" if processes > 1 else ""
+        raise UsageError(
+            f"keep='pixels' needs {size_text(kept_bytes)}{beside}, which is more than half of the "
+            f"{size_text(limit.size_bytes)} that this process may use ({limit.reason}{shared}): leave keep out, or "
+            "choose a smaller output"
+        )

@@ -18,6 +18,7 @@ OnError = Literal["raise", "replace"]
 Verify = Literal["blocks", "none"]
 DctScale = Literal["off", "auto"]
 Orientation = Literal["stored", "exif"]
+Keep = Literal["pixels"]
 Layout = Literal["NHWC", "NCHW", "NHWC4"]
 
 
@@ -61,6 +62,7 @@ class AdapterOptions(TypedDict, total=False):
     verify: Verify
     dct_scale: DctScale
     orientation: Orientation
+    keep: Keep | None
     indices: ArrayLike | None
     weights: ArrayLike | None
     out: Out | None

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trainload._core import EntryPointStore, Scratch
-from trainload.errors import SampleError
+from trainload.errors import SampleError, UsageError
 from trainload.images.decode import CORRUPT, PictureDecoder
 from trainload.images.limits import BYTES_PER_PIXEL, PictureLimits
 from trainload.images.loading.fill import Fill
+from trainload.images.loading.kept_pixels import KeptPixels
 from trainload.images.loading.layout import plan_reads
 from trainload.images.loading.picture_batch import PictureBatch
 from trainload.images.loading.picture_sets import LoadedSet, Origin
+from trainload.images.loading.planning import MOST_SLICE
 from trainload.images.ops.protocols import BatchContext
 from trainload.images.ops.split import run_batch_ops, split_ops
 from trainload.memory.aligned import aligned_array
@@ -42,7 +45,8 @@ class SampleDecoder:
 
     picture_shape, dtype: of one picture of a batch. scratch_bytes: what one thread keeps at most, and the most that it
     takes besides for a picture that the core leaves to Pillow. limits: of pictures, in memory and pixels. gathers: a
-    batch is one gather from pixels in memory, but for batch operations. orientation: as for PictureDecoder.
+    batch is one gather from pixels in memory, but for batch operations. orientation: as for PictureDecoder. keep: these
+    samples (each once, ascending) are decoded once and kept as pixels, in `kept`; None is none.
     Raises UsageError for operations that cannot be.
     """
 
@@ -58,6 +62,7 @@ class SampleDecoder:
         verify: bool,
         with_ids: bool,
         orientation: str = "stored",
+        keep: NDArray[np.int64] | None = None,
     ) -> None:
         self._samples = samples
         self._replace = replace
@@ -80,6 +85,14 @@ class SampleDecoder:
         self.dtype = self._pictures.dtype
         self.gathers = not split.core and self.dtype == np.uint8 and self.picture_shape == shape
         beside = 0 if samples.pictures is None else 2 * self.limits.beside_bytes
+        self.kept: KeptPixels | None = None
+        if keep is not None:
+            if shape is not None:
+                raise UsageError("keep='pixels': the set is in memory as pixels anyway; leave it out")
+            self.kept = KeptPixels(
+                ops, keep, out=out, layout=layout, dct_scale=dct_scale, orientation=orientation, limits=self.limits
+            )
+            beside += MOST_SLICE * self.kept.picture_bytes
         self.scratch_bytes = SCRATCH_BYTES + OUTPUT_SCRATCH_BYTES * int(np.prod(self.picture_shape)) // 3 + beside
 
     def large_picture_bytes(self) -> int:
@@ -102,25 +115,47 @@ class SampleDecoder:
         """Keep entry points there from now on; None: pictures are decoded without."""
         self._pictures.use_entry_points(points)
 
+    def without_kept(self) -> SampleDecoder:
+        """The same that keeps no pixels; whoever has this one keeps them."""
+        other = copy(self)
+        other.kept = None
+        return other
+
     def decode(self, scratch: Scratch, fill: Fill | None, job: BatchJob, first: int, end: int) -> None:
         """Decode samples [first:end] of the batch into its images; bad ones get a code and a reason."""
         batch: PictureBatch = job.items
-        ids, images = job.ids[first:end], batch.images[first:end]
+        ids, images, codes = job.ids[first:end], batch.images[first:end], batch.codes[first:end]
         draws = None if job.draws is None else job.draws[first:end]
-        places = self._samples.places
-        if fill is None or places is None:
+        if self.kept is not None:
+            reasons = self._take_kept(scratch, self.kept, fill, job, ids, images, codes)
+        elif fill is None:
             self._take_pixels(scratch, ids, draws, job, images)
             return
-        offsets = fill.offsets(ids)
-        sizes = places.size[ids].astype(np.uint64)
+        else:
+            reasons = self._decode_encoded(self._pictures, scratch, fill, job, ids, images, codes, draws)
+        batch.reasons.update({first + n: reason for n, reason in reasons.items()})
+
+    def _decode_encoded(
+        self,
+        decoder: PictureDecoder,
+        scratch: Scratch,
+        fill: Fill,
+        job: BatchJob,
+        ids: NDArray[np.int64],
+        images: NDArray[Any],
+        codes: NDArray[np.int32],
+        draws: NDArray[np.uint32] | None,
+    ) -> dict[int, str]:
+        """Decode what a fill holds; the reasons of the damaged ones by position."""
+        places = self._samples.places
+        assert places is not None
         damaged = fill.reasons(ids)
-        codes = batch.codes[first:end]
         codes[list(damaged)] = CORRUPT  # what a checksum refuses is not decoded, nor are entry points learned from it
-        reasons = self._pictures.run(
+        reasons = decoder.run(
             scratch,
             fill.arena,
-            offsets,
-            sizes,
+            fill.offsets(ids),
+            places.size[ids].astype(np.uint64),
             ids.astype(np.uint64),
             job.seed,
             job.epoch,
@@ -128,7 +163,26 @@ class SampleDecoder:
             codes,
             draws,
         )
-        batch.reasons.update({first + n: reason for n, reason in (reasons | damaged).items()})
+        return reasons | damaged
+
+    def _take_kept(
+        self,
+        scratch: Scratch,
+        kept: KeptPixels,
+        fill: Fill | None,
+        job: BatchJob,
+        ids: NDArray[np.int64],
+        images: NDArray[Any],
+        codes: NDArray[np.int32],
+    ) -> dict[int, str]:
+        """From what is kept, after what is missing there was decoded. Without a fill nothing is missing."""
+        missing = ids[~kept.holds(ids)]
+        if len(missing) and fill is not None:
+            pixels = np.empty((len(missing), *kept.first.shape), np.uint8)
+            found = np.zeros(len(missing), np.int32)
+            reasons = self._decode_encoded(kept.first, scratch, fill, job, missing, pixels, found, None)
+            kept.put(missing, pixels, reasons)
+        return kept.take(scratch, ids, images, codes)
 
     def _take_pixels(
         self,
@@ -218,5 +272,11 @@ class SampleDecoder:
             reads = fill.all_reads()
             for k in reads.order:
                 fill.read(self._samples.pictures, reads, k, verify=self._verify)
-        self.decode(self.new_scratch(), fill, job, 0, len(ids))
+        if fill is None:
+            self._take_pixels(self.new_scratch(), ids, draws, job, images)
+        else:
+            found: PictureBatch = job.items
+            found.reasons |= self._decode_encoded(
+                self._pictures, self.new_scratch(), fill, job, ids, images, found.codes, draws
+            )
         return job

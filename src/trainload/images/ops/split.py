@@ -48,6 +48,7 @@ _STAGES = {
     "auto_augment": 1,
     "random_erasing": _ERASING,
 }
+_DRAW_NOTHING = ("resize", "center_crop", "pad")
 _STAGE_NAMES = ("a crop, resize or padding", "an operation on pixels", "RandomErasing")
 
 
@@ -62,6 +63,11 @@ class OpSplit:
     normalize: Normalize | None
     normalize_position: int
     batch: tuple[tuple[int, BatchOperation | BatchCallable], ...]
+
+    @property
+    def random(self) -> tuple[PictureOperation, ...]:
+        """Those per picture that draw random numbers."""
+        return tuple(op for _, op in self.core if op.spec()[0] not in _DRAW_NOTHING)
 
     @property
     def mean(self) -> list[float]:
