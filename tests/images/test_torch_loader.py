@@ -220,6 +220,21 @@ def test_batches_pass_two_zones_in_turn(path, fake_cuda, fixed):
         assert all(np.array_equal(a.numpy(), b[0]) for a, b in zip(found, expected, strict=True))
 
 
+def test_two_stations_take_the_batches_of_a_step_in_turn(path, fake_cuda):
+    loader = tl.ImageLoader(path, batch_size=8, ops=OPS, workers=2, layout="NHWC")
+    loader.deal(2)
+    pair = [stations.TransferStation((8, 16, 16, 3), torch.uint8, torch.device("cpu")) for _ in range(2)]
+    batches = loader.iterate(stations.StationsInTurn(pair))
+    addresses: list[set[int]] = [set(), set()]
+    for number in range(len(loader)):
+        for device, job in enumerate(batches.next_step(2)):
+            addresses[device].add(job.output[0].ctypes.data)
+            tensor, _ = pair[device].send(job.output[0], job.output[1:])
+            expected = numpy_batches(path, layout="NHWC", rank=device, world_size=2)[number]
+            assert np.array_equal(tensor.numpy(), expected[0])
+    assert [len(each) for each in addresses] == [2, 2] and not addresses[0] & addresses[1]
+
+
 def test_a_batch_operation_with_an_array_of_its_own_is_sent_whole(path, fake_cuda):
     brighter = [*OPS, lambda images, labels: (images // 2 + 100, labels)]
     found, _, _ = through_station(path, brighter, fixed=True)

@@ -112,6 +112,21 @@ def test_all_ranks_make_the_same_number_of_batches_with_the_same_ends(case):
         assert all((np.diff(share.bounds) == batch).all() for share in ranks)
 
 
+@given(cuts, st.integers(2, 4))
+def test_the_devices_of_a_process_have_the_batches_of_as_many_ranks_step_by_step(case, devices):
+    total, batch, world, last, position = case
+    position = min(position, total)
+    ranks = shares(total, batch, world * devices, last, position)
+    for rank in range(world):
+        found = cut_order(Cut(batch, rank, world, last, devices), total, position)
+        own = ranks[rank * devices : (rank + 1) * devices]
+        assert np.array_equal(found.positions, interleave(own))
+        assert np.array_equal(np.diff(found.bounds).reshape(-1, devices).T, [np.diff(each.bounds) for each in own])
+        assert np.array_equal(found.ends[devices - 1 :: devices], own[0].ends)
+        before = np.append(position, own[0].ends)[:-1]
+        assert all(np.array_equal(found.ends[n::devices], before) for n in range(devices - 1))
+
+
 def interleave(ranks) -> np.ndarray:
     """The ranks' batches, step by step, as one global stream."""
     pieces = [s.positions[s.bounds[b] : s.bounds[b + 1]] for b in range(len(ranks[0].ends)) for s in ranks]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from trainload.running.cursor import Cursor, Pass, Start
@@ -61,26 +61,37 @@ class BatchIterator:
 
     def next_job(self) -> BatchJob:
         """The next batch with its ids and the position after it; StopIteration at the end."""
+        return self.next_step(1)[0]
+
+    def next_step(self, count: int) -> list[BatchJob]:
+        """The next `count` batches as one: all of them are handed out, or none. StopIteration at the end."""
         if self._ended:
             raise StopIteration
         self._make_ready()
         try:
-            job = self._run.next_batch()
-            if job is not None and self._check is not None:
-                self._check(job)
+            jobs = list(self._take(count))
         except BaseException:
             self.close()
             raise
         if self._pass is None:
             self._pass = self._cursor.begin(self._start)
-        if job is None:
+        if not jobs:
             self.close()
             self._pass.finished()
             raise StopIteration
-        self.position = job.end
-        self._count(job)
-        self._pass.delivered(job.end)
-        return job
+        self.position = jobs[-1].end
+        self._count(jobs)
+        self._pass.delivered(self.position)
+        return jobs
+
+    def _take(self, count: int) -> Iterator[BatchJob]:
+        for _ in range(count):
+            job = self._run.next_batch()
+            if job is None:
+                return
+            if self._check is not None:
+                self._check(job)
+            yield job
 
     def _make_ready(self) -> None:
         """See to it that threads are at work, and before the first batch that it is the work to do now."""
@@ -92,12 +103,12 @@ class BatchIterator:
             self._finalizer.detach()
             self._begin()
 
-    def _count(self, job: BatchJob) -> None:
+    def _count(self, jobs: list[BatchJob]) -> None:
         now = time.perf_counter()
         self._stats.elapsed_seconds += now - self._mark
         self._mark = now
-        self._stats.batches += 1
-        self._stats.samples += len(job.ids)
+        self._stats.batches += len(jobs)
+        self._stats.samples += sum(len(job.ids) for job in jobs)
 
     def close(self) -> None:
         """End the threads; twice is fine."""

@@ -93,6 +93,10 @@ class EpochLoader(ABC):
 
     # Order and state.
 
+    def deal(self, devices: int) -> None:
+        """Let each step have as many batches, those of `devices` ranks in a row: `len` counts steps from here on."""
+        self._cut.deal(devices)
+
     def __len__(self) -> int:
         """Batches of a whole epoch, the same on every rank."""
         return self._cut.num_batches()

@@ -131,20 +131,25 @@ def draw_numbers(order: NDArray[np.int64]) -> NDArray[np.uint32]:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """How ranks share a global order: a step takes world_size x batch_size positions, rank r the r-th batch of them."""
+    """How ranks share a global order: a step takes world_size x batch_size positions, rank r the r-th batch of them.
+
+    devices: of each process, which then has as many batches in a step: those of `devices` ranks in a row, out of
+    world_size x devices.
+    """
 
     batch_size: int
     rank: int = 0
     world_size: int = 1
     last: Last = "short"
+    devices: int = 1
 
     @property
     def step(self) -> int:
         """Positions of the global order that one step of all ranks consumes."""
-        return self.batch_size * self.world_size
+        return self.batch_size * self.world_size * self.devices
 
     def num_batches(self, total: int, position: int = 0) -> int:
-        """Batches that every rank makes from `position` to the end of an order of `total` positions."""
+        """Steps from `position` to the end of an order of `total` positions: batches of each rank, or device."""
         left = total - position
         return left // self.step if self.last == "drop" else -(-left // self.step)
 
@@ -161,9 +166,14 @@ class RankBatches:
 def cut_order(cut: Cut, total: int, position: int = 0) -> RankBatches:
     """The batches of one rank from global position `position` on. All ranks get the same number of batches.
 
+    With several devices, those of a step follow one another in the devices' order; after all but the last of them the
+    ranks have consumed what they had before the step.
+
     The tail that fills no whole step: "drop" leaves it out, "pad" fills it from the start of the order, "short" deals
     it out in batches whose sizes differ by at most one (0 for the last ranks where it has fewer samples than ranks).
     """
+    if cut.devices > 1:
+        return _interleaved([cut_order(one, total, position) for one in _device_cuts(cut)], position)
     steps = (total - position) // cut.step
     starts = position + cut.step * np.arange(steps, dtype=np.int64) + cut.rank * cut.batch_size
     positions = (starts[:, None] + np.arange(cut.batch_size)).reshape(-1)
@@ -175,6 +185,25 @@ def cut_order(cut: Cut, total: int, position: int = 0) -> RankBatches:
         positions = np.concatenate([positions, tail])
         sizes = np.append(sizes, len(tail))
         ends = np.append(ends, total)
+    return RankBatches(positions, np.concatenate([[0], np.cumsum(sizes)]), ends)
+
+
+def _device_cuts(cut: Cut) -> list[Cut]:
+    """Each device as a rank of its own."""
+    first, ranks = cut.rank * cut.devices, cut.world_size * cut.devices
+    return [Cut(cut.batch_size, first + device, ranks, cut.last) for device in range(cut.devices)]
+
+
+def _interleaved(shares: list[RankBatches], position: int) -> RankBatches:
+    """The batches of several ranks by step. position: of the global order, before all of them."""
+    bounds = [share.bounds for share in shares]
+    batches = [
+        share.positions[at[n] : at[n + 1]] for n in range(len(shares[0].ends)) for share, at in zip(shares, bounds)
+    ]
+    ends = np.repeat(np.append(position, shares[0].ends)[:-1], len(shares))
+    ends[len(shares) - 1 :: len(shares)] = shares[0].ends
+    sizes = np.array([len(batch) for batch in batches], np.int64)
+    positions = np.concatenate([np.empty(0, np.int64), *batches])
     return RankBatches(positions, np.concatenate([[0], np.cumsum(sizes)]), ends)
 
 

@@ -63,12 +63,18 @@ class RankCut:
 
     def __init__(self, ranks: Ranks, batch_size: int, last: Last, total: int) -> None:
         self.ranks = ranks
+        self._devices = 1
         self._batch_size = batch_size
         self._last = last
         self._total = total
         self._cut(0, ranks.expected_size)
         if total == 0 and last != "drop":
             warnings.warn("the loader has no samples, so it makes no batches", stacklevel=5)
+
+    def deal(self, devices: int) -> None:
+        """Let each process have as many batches in a step. Raises UsageError where no batch is left."""
+        self._devices = devices
+        self._cut(0, self.ranks.expected_size)
 
     def find(self) -> Cut:
         """The cut of a pass that begins now. Raises UsageError where the rank is not known, or no batch is made."""
@@ -79,9 +85,10 @@ class RankCut:
         return self._cut(0, self.ranks.expected_size).num_batches(self._total)
 
     def _cut(self, rank: int, world_size: int) -> Cut:
-        cut = Cut(self._batch_size, rank, world_size, self._last)
+        cut = Cut(self._batch_size, rank, world_size, self._last, self._devices)
         if self._last == "drop" and self._total < cut.step:
             of_ranks = f" for each of {world_size} ranks" if world_size > 1 else ""
+            of_ranks += f" with {self._devices} devices" if self._devices > 1 else ""
             raise UsageError(
                 f"last='drop' leaves no batch: {self._total:,} samples are fewer than a batch of {self._batch_size:,}"
                 f"{of_ranks}; take a smaller batch_size, or last='short' or 'pad'"

@@ -48,6 +48,20 @@ class DeviceBatches:
         return self.tensors[self._turn % ZONES]
 
 
+class StationsInTurn:
+    """Lends zones of several stations, one after the other: the n-th batch of a step is for the n-th station."""
+
+    def __init__(self, stations: Sequence[TransferStation]) -> None:
+        self._stations = stations
+        self._turn = 0
+
+    def take(self, count: int) -> NDArray[Any] | None:
+        """As TransferStation.take; the same station is next until it has a zone."""
+        zone = self._stations[self._turn % len(self._stations)].take(count)
+        self._turn += zone is not None
+        return zone
+
+
 class TransferStation:
     """Lends pinned zones to the decoder and sends what they hold to the device. One per pass, one consumer.
 

@@ -92,7 +92,7 @@ class Planner:
             segments=segments,
             workers=force.workers,
             io_workers=force.io_workers,
-            prefetch=force.prefetch,
+            prefetch=force.prefetch * self._cut.devices,
             verify=force.verify,
             slice_size=self._slice_size,
             draws=None if draws is None else draws[share.positions],
