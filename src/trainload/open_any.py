@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from trainload.errors import UsageError
 from trainload.storage.containers import HYPERFRAME, AnyPath, find_files, holds_recordings, read_kind
@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 
 
 def open(
-    path: AnyPath | Sequence[AnyPath], *, classes: GivenClasses | None = None, classes_as_is: bool = False
+    path: AnyPath | Sequence[AnyPath],
+    *,
+    classes: GivenClasses | None = None,
+    classes_as_is: bool = False,
+    verify: Literal["file"] | None = None,
 ) -> ImageReader | HyperframeReader:
     """The reader for one file, all volumes of a set (a list or a pattern such as "train-*.dts"), or a folder.
 
@@ -26,7 +30,7 @@ def open(
     `open_recording` take one kind each.
     classes: of class folders, all class names in label order: a list, a set that has them, or the path of a set, of
     class folders or of a text file with one name per line. classes_as_is: folders named train, val, test and the like
-    are classes.
+    are classes. verify: "file" compares the CRC-32 of a set's files first, once (`open_images`).
     Raises FormatError for bytes that are none of these, UsageError for a pattern that matches nothing, OSError where
     the system cannot open a file.
     """
@@ -34,9 +38,11 @@ def open(
     if not _is_recording(paths):
         from trainload.images.reading.open import open_images
 
-        return open_images(paths, classes=classes, classes_as_is=classes_as_is)
+        return open_images(paths, classes=classes, classes_as_is=classes_as_is, verify=verify)
     if classes is not None or classes_as_is:
         raise UsageError(f"only class folders take a list of classes, not a recording: {paths[0]}")
+    if verify is not None:
+        raise UsageError(f"a recording is checked as it is read, or whole by trainload.verify: {paths[0]}")
     from trainload.recordings.reading.open import open_recording
 
     return open_recording(paths)

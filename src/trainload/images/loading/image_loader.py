@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from numbers import Integral
 from typing import Any
+from warnings import warn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,6 +35,7 @@ from trainload.images.loading.quality import ShuffleQuality, shuffle_quality
 from trainload.images.loading.replacing import Replacements, default_limit
 from trainload.images.loading.resident import Resident, find_resident
 from trainload.images.loading.samples import SampleDecoder, entry_point_budget
+from trainload.images.loading.whole_check import check_before_reading
 from trainload.images.ops.split import Out
 from trainload.memory.limits import memory_limit, processes_on_this_machine
 from trainload.memory.plan import MemoryPlan
@@ -72,8 +74,9 @@ class ImageLoader(EpochLoader):
     on_error: "raise" a SampleError, or "replace" a damaged picture, or a folder's file that cannot be read, by another
     of its batch: counted in `stats`, with a RuntimeWarning at the first. replace_limit: so many in an epoch of this
     rank; one more is a SampleError. Left out: a hundredth of its samples, at least 16.
-    verify: "blocks" checks each block's CRC-32 as it arrives, each picture's own where a block is read in part (the
-    genuine exporter's files carry neither); "none" does not.
+    verify: "blocks" checks each block's CRC-32 as it arrives, each picture's own where a block is read in part; a set
+    of the genuine exporter carries neither, and a RuntimeWarning says so once. "file" also compares the CRC-32 of the
+    whole file first, once, as `trainload.open_images` does. "none" checks nothing.
     dct_scale: "auto" decodes at 1/2 or 1/4 size where the crop is that much larger than the output, "off" never.
     orientation: "exif" turns pictures upright as their EXIF says (level 0, folders; levels 1 to 3 carry no EXIF),
     "stored" takes them as they are stored, as torchvision does.
@@ -115,9 +118,10 @@ class ImageLoader(EpochLoader):
         check_choice("on_error", on_error, ("raise", "replace"))
         if keep is not None:
             check_choice("keep", keep, ("pixels",))
-        check_choice("verify", verify, ("blocks", "none"))
+        check_choice("verify", verify, ("blocks", "file", "none"))
         _check_replace_limit(replace_limit)
         reader, self._set = open_set(ds)
+        check_before_reading(reader, verify)
         super().__init__(
             reader,
             select(len(self._set.labels), self._set.blocks, indices, weights),
@@ -135,7 +139,7 @@ class ImageLoader(EpochLoader):
             layout=layout,
             dct_scale=dct_scale,
             replace=on_error == "replace",
-            verify=verify == "blocks",
+            verify=verify != "none",
             with_ids=with_ids,
             orientation=orientation,
             keep=None if keep is None else unique_ids(self._selection.ids),
@@ -144,7 +148,7 @@ class ImageLoader(EpochLoader):
         self.mode, self.mode_reason = self._choose_mode(mode)
         self._set_order(seed, _shuffle_kind(shuffle, weights is not None, self._set, self.mode), tuning.group_blocks)
         decode_workers = 0 if self._decoder.is_instant(batch_size) else self.workers
-        self._workforce = Workforce(decode_workers, tuning.io_workers, tuning.prefetch, verify == "blocks")
+        self._workforce = Workforce(decode_workers, tuning.io_workers, tuning.prefetch, verify != "none")
         self._planners: dict[Cut, Planner] = {}  # the one in use
         self._resident: Resident | None = None
         self._stay_in(self._new_resident())
@@ -380,6 +384,8 @@ def _shuffle_kind(asked: AskedShuffle, weighted: bool, samples: LoadedSet, mode:
         )
     mixed: Shuffle = "group" if mode == "partial" and samples.has_blocks else "full"
     kind = shuffle_kind(asked, auto=mixed if samples.is_training else "none", mixed=mixed, weighted=weighted)
+    if kind != "none" and asked != "auto" and samples.is_training is False:
+        warn("the set was packed as a validation set, and this loader shuffles it", RuntimeWarning, stacklevel=4)
     if kind == "group" and not samples.has_blocks:
         raise UsageError("shuffle='group' needs blocks: a folder or an array has none")
     return kind

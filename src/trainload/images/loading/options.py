@@ -15,7 +15,7 @@ from trainload.running.arguments import FOREIGN, check_count
 from trainload.running.order import AskedShuffle, Last
 
 OnError = Literal["raise", "replace"]
-Verify = Literal["blocks", "none"]
+Verify = Literal["blocks", "file", "none"]
 DctScale = Literal["off", "auto"]
 Orientation = Literal["stored", "exif"]
 Keep = Literal["pixels"]

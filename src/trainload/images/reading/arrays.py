@@ -32,6 +32,8 @@ class ArrayReader:
     Raises FormatError for a file that breaks docs/spec/dts.md.
     """
 
+    verified_files: frozenset[str] = frozenset()  # identities of the files that were compared whole
+
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._source = FileSource(path)
         self.path = self._source.path
@@ -128,8 +130,8 @@ class ArrayReader:
     ) -> None:
         self.close()
 
-    def __reduce__(self) -> tuple[type[ArrayReader], tuple[str]]:
-        return ArrayReader, (self.path,)
+    def __reduce__(self) -> tuple[type[ArrayReader], tuple[str], dict[str, frozenset[str]]]:
+        return ArrayReader, (self.path,), {"verified_files": self.verified_files}
 
     def __repr__(self) -> str:
         return in_one_line("ArrayReader", self.path, self._shown())

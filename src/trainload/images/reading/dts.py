@@ -78,6 +78,8 @@ class DtsReader:
 
     block_size = BLOCK_SIZE
 
+    verified_files: frozenset[str] = frozenset()  # identities of the files that were compared whole
+
     def __init__(self, paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> None:
         given = [paths] if isinstance(paths, str | os.PathLike) else paths
         names = [os.fspath(path) for path in given]
@@ -262,8 +264,8 @@ class DtsReader:
     ) -> None:
         self.close()
 
-    def __reduce__(self) -> tuple[type[DtsReader], tuple[tuple[str, ...]]]:
-        return DtsReader, (self.paths,)
+    def __reduce__(self) -> tuple[type[DtsReader], tuple[tuple[str, ...]], dict[str, frozenset[str]]]:
+        return DtsReader, (self.paths,), {"verified_files": self.verified_files}
 
     def __repr__(self) -> str:
         return in_one_line("DtsReader", self.path, self._shown())

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 from trainload.errors import UsageError
+from trainload.formats.progress import Progress
+from trainload.images.checking.whole_file import check_whole_files
 from trainload.images.classes.given import GivenClasses
 from trainload.images.format.dts import IMAGENET
 from trainload.images.reading.arrays import ArrayReader
@@ -17,16 +20,40 @@ ImageReader = DtsReader | ArrayReader | FolderReader
 
 
 def open_images(
-    path: AnyPath | Sequence[AnyPath], *, classes: GivenClasses | None = None, classes_as_is: bool = False
+    path: AnyPath | Sequence[AnyPath],
+    *,
+    classes: GivenClasses | None = None,
+    classes_as_is: bool = False,
+    verify: Literal["file"] | None = None,
+    progress: Progress | None = None,
 ) -> ImageReader:
     """The reader for one set: a file, all its volumes (a list or a pattern such as "train-*.dts"), or a folder.
 
     DtsReader for pictures in blocks, ArrayReader for MNIST and CIFAR, FolderReader for a folder of class folders.
-    classes, classes_as_is: as for `trainload.open`.
+    classes, classes_as_is: as for `trainload.open`. verify: "file" compares each file's CRC-32 with its data first,
+    once: what was found good is remembered by file identity. progress: called with bytes done and in all of each file;
+    left out, a bar where stderr is a terminal.
+    Raises ChecksumError where "file" finds damage; `trainload verify FILE` then says which blocks.
     Raises UsageError for a recording and for a pattern that matches nothing, FormatError for bytes that are no set,
     OSError where the system cannot open a file.
     """
+    if verify not in (None, "file"):
+        raise UsageError(f'verify is "file" or left out, not {verify!r}')
     paths = find_files(path)
+    reader = _open(paths, classes, classes_as_is)
+    if verify is None:
+        return reader
+    try:
+        if isinstance(reader, FolderReader):
+            raise UsageError(f"a folder of pictures carries no checksums, so verify='file' has none: {reader.path}")
+        reader.verified_files = check_whole_files(reader.paths, progress=progress)
+    except BaseException:
+        reader.close()
+        raise
+    return reader
+
+
+def _open(paths: list[str], classes: GivenClasses | None, classes_as_is: bool) -> ImageReader:
     if any(map(holds_recordings, paths)):
         raise UsageError(f"this is a folder of recordings, not of pictures: {paths[0]}")
     if len(paths) == 1 and Path(paths[0]).is_dir():
