@@ -1,6 +1,7 @@
 #include "core/pipeline.h"
 
 #include <algorithm>
+#include <array>
 #include <stdexcept>
 
 #include "core/claims.h"
@@ -63,6 +64,44 @@ class BatchSink final : public WindowSink {
     std::byte* out_;
 };
 
+// Gives rows of a region to several stages, to each what it asked for.
+class RepeatSink final : public RowSink {
+  public:
+    RepeatSink(std::span<Repeat> repeats, Box region) : repeats_(repeats), region_(region) {}
+
+    void rows(const std::uint8_t* const* rows, int first, int count) override {
+        for (Repeat& repeat : repeats_) {
+            const Box wanted = repeat.region;
+            const int top = wanted.y - region_.y, from = std::max(first, top);
+            const int to = std::min(first + count, top + wanted.height);
+            if (from >= to || wanted.width <= 0) continue;
+            std::array<const std::uint8_t*, kMaxRows> part;
+            for (int y = from; y < to; ++y) part[y - from] = rows[y - first] + (wanted.x - region_.x) * 4;
+            repeat.stage.rows(part.data(), from - top, to - from);
+        }
+    }
+
+  private:
+    std::span<Repeat> repeats_;
+    Box region_;
+};
+
+bool is_empty(Box box) {
+    return box.width <= 0 || box.height <= 0;
+}
+
+Box joined(Box a, Box b) {
+    if (is_empty(a)) return b;
+    if (is_empty(b)) return a;
+    const int x = std::min(a.x, b.x), y = std::min(a.y, b.y);
+    return {x, y, std::max(a.x + a.width, b.x + b.width) - x, std::max(a.y + a.height, b.y + b.height) - y};
+}
+
+// libjpeg's rows, and its memory while that grows from one block to a larger one.
+std::size_t decoding_bytes(const JpegHeader& header) {
+    return static_cast<std::size_t>(header.width) * kBytesPerColumn + coefficient_bytes(header) / 2 * 3;
+}
+
 }  // namespace
 
 Pipeline::Pipeline(std::vector<OpSpec> ops, const OutputFormat& format, DctScale dct_scale, PictureLimits limits)
@@ -83,8 +122,16 @@ Pipeline::Pipeline(std::vector<OpSpec> ops, const OutputFormat& format, DctScale
 void Pipeline::run(Scratch& scratch, const Slice& slice, std::uint64_t seed, std::uint32_t epoch) const {
     scratch.messages.clear();
     scratch.needs.clear();
+    std::size_t alone = 0;  // up to here each by itself
     for (std::size_t i = 0; i < slice.ids.size(); ++i) {
         if (!slice.wants(i)) continue;
+        if (i >= alone) {
+            alone = slice.end_of_repeats(i);
+            if (alone - i > 1 && run_together(scratch, slice, i, alone, seed, epoch)) {
+                i = alone - 1;
+                continue;
+            }
+        }
         Verdict verdict = Verdict::corrupt;
         std::string message;
         if (slice.holds(i))
@@ -136,6 +183,58 @@ Verdict Pipeline::run_jpeg(Scratch& scratch, Bytes jpeg, const SampleKey& key, s
     return verdict;
 }
 
+// The samples first .. end-1 of one picture, which all become good. False where one of them does not, or where they
+// need more memory together than a picture may: then nothing is decided, and each is to be decoded by itself.
+bool Pipeline::run_together(Scratch& scratch, const Slice& slice, std::size_t first, std::size_t end,
+                            std::uint64_t seed, std::uint32_t epoch) const {
+    JpegHeader header;
+    std::string message;
+    if (!slice.holds(first) || judge_header(slice.jpeg(first), limits_.pixels, header, message) != Verdict::good)
+        return false;
+    std::vector<SampleKey> keys;
+    for (std::size_t i = first; i < end; ++i) keys.push_back({seed, epoch, slice.ids[i], slice.draw(i)});
+    Box region{};
+    int denominator = 1;
+    if (!plan_together(scratch, header, keys, region, denominator)) return false;
+    RepeatSink sink(std::span(scratch.repeats).first(keys.size()), region);
+    if (!is_empty(region) && scratch.decoder.decode(slice.jpeg(first), header, region, denominator, sink,
+                                                    slice.entry_points, slice.ids[first]) != Verdict::good)
+        return false;
+    for (std::size_t k = 0; k < keys.size(); ++k) {
+        std::swap(scratch.stages, scratch.repeats[k].stages);
+        std::swap(scratch.stage, scratch.repeats[k].stage);
+        run_stages(scratch, keys[k], slice.out + (first + k) * format().picture_bytes());
+        std::swap(scratch.stage, scratch.repeats[k].stage);
+    }
+    return true;
+}
+
+// Begins the first stage of each; region: of the picture scaled down by `denominator`, all that they read.
+bool Pipeline::plan_together(Scratch& scratch, const JpegHeader& header, std::span<const SampleKey> keys, Box& region,
+                             int& denominator) const {
+    const std::size_t decoding = decoding_bytes(header);
+    while (scratch.repeats.size() < keys.size()) scratch.repeats.emplace_back(*scratch.kernels);
+    for (std::size_t k = 0; k < keys.size(); ++k) {
+        try {
+            plan(scratch, {header.width, header.height}, keys[k]);
+        } catch (const GeometryError&) {
+            return false;
+        }
+        const std::size_t own = memory_of(scratch, header) - decoding;
+        if (decoding > limits_.memory_bytes || own > (limits_.memory_bytes - decoding) / keys.size()) return false;
+        const int wanted = denominator_of(scratch.stages[0], header);
+        if (k > 0 && wanted != denominator) return false;
+        denominator = wanted;
+        Repeat& repeat = scratch.repeats[k];
+        std::swap(scratch.stage, repeat.stage);
+        repeat.region = begin_stage(scratch, 0, denominator, keys[k]);
+        std::swap(scratch.stage, repeat.stage);
+        std::swap(scratch.stages, repeat.stages);
+        region = joined(region, repeat.region);
+    }
+    return true;
+}
+
 void Pipeline::run_pixels(Scratch& scratch, PictureView picture, const SampleKey& key, std::byte* out) const {
     plan(scratch, {picture.width, picture.height}, key);
     scratch.stage.rows_of(picture, begin_stage(scratch, 0, 1, key));
@@ -152,8 +251,6 @@ void Pipeline::plan(Scratch& scratch, Size picture, const SampleKey& key) const 
 }
 
 std::size_t Pipeline::memory_of(const Scratch& scratch, const JpegHeader& header) {
-    // libjpeg's rows, and its memory while that grows from one block to a larger one.
-    std::size_t bytes = static_cast<std::size_t>(header.width) * kBytesPerColumn + coefficient_bytes(header) / 2 * 3;
     std::size_t between = 0, pictures = 0;
     for (std::size_t i = 0; i < scratch.stages.size(); ++i) {
         const Stage& stage = scratch.stages[i];
@@ -164,7 +261,7 @@ std::size_t Pipeline::memory_of(const Scratch& scratch, const JpegHeader& header
                            padded = stage.pads() ? std::int64_t{stage.window.width} * stage.window.height : 0;
         pictures = std::max(pictures, static_cast<std::size_t>(pixels + padded) * 3);
     }
-    return bytes + between + pictures;
+    return decoding_bytes(header) + between + pictures;
 }
 
 // dct_scale: the inverse transform gives half or quarter size for less work, if the box is that much too large.

@@ -26,6 +26,15 @@ struct PictureLimits {
     std::size_t memory_bytes;  // one that takes more is too_large
 };
 
+// One of several samples that are made of one picture: its stages, the first of which waits for rows of `region`.
+struct Repeat {
+    explicit Repeat(const Kernels& loops) : stage(loops) {}
+
+    std::vector<Stage> stages;
+    StageRunner stage;
+    Box region{};
+};
+
 // What one thread keeps from picture to picture.
 struct Scratch {
     explicit Scratch(const Kernels& loops = best_kernels()) : kernels(&loops), stage(loops) {}
@@ -35,6 +44,7 @@ struct Scratch {
     StageRunner stage;
     OpScratch ops;
     std::vector<Stage> stages;
+    std::vector<Repeat> repeats;
     std::vector<Erasure> erasures;
     std::vector<std::uint8_t> picture, next, row, values;
     std::size_t need_bytes = 0;                                 // of the last picture
@@ -53,6 +63,14 @@ struct Slice {
 
     std::uint32_t draw(std::size_t i) const { return draws.empty() ? 0 : draws[i]; }
     bool wants(std::size_t i) const { return codes[i] == static_cast<std::int32_t>(Verdict::good); }
+    // Where the samples from `first` on end that are made of the same bytes.
+    std::size_t end_of_repeats(std::size_t first) const {
+        std::size_t end = first + 1;
+        while (end < ids.size() && wants(end) && ids[end] == ids[first] && offsets[end] == offsets[first] &&
+               sizes[end] == sizes[first])
+            ++end;
+        return end;
+    }
     bool holds(std::size_t i) const { return offsets[i] <= arena.size() && sizes[i] <= arena.size() - offsets[i]; }
     Bytes jpeg(std::size_t i) const { return arena.subspan(offsets[i], sizes[i]); }
 };
@@ -64,7 +82,7 @@ class Pipeline {
     const OutputFormat& format() const { return last_pass_.format(); }
 
     // Decodes the pictures of a slice that it wants; the others keep their codes. Never throws for bad bytes: codes and
-    // scratch.messages tell.
+    // scratch.messages tell. A picture that comes several times in a row is decoded once, as far as any of them needs.
     void run(Scratch& scratch, const Slice& slice, std::uint64_t seed, std::uint32_t epoch) const;
 
     // Only the region decode of the same crops, into nothing: the limit that benchmarks measure against.
@@ -81,6 +99,10 @@ class Pipeline {
     void run_pixels(Scratch& scratch, PictureView picture, const SampleKey& key, std::byte* out) const;
 
   private:
+    bool run_together(Scratch& scratch, const Slice& slice, std::size_t first, std::size_t end, std::uint64_t seed,
+                      std::uint32_t epoch) const;
+    bool plan_together(Scratch& scratch, const JpegHeader& header, std::span<const SampleKey> keys, Box& region,
+                       int& denominator) const;
     void plan(Scratch& scratch, Size picture, const SampleKey& key) const;
     int denominator_of(const Stage& stage, const JpegHeader& header) const;
     Box begin_stage(Scratch& scratch, std::size_t index, int denominator, const SampleKey& key) const;

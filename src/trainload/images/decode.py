@@ -144,14 +144,20 @@ class PictureDecoder:
                 )
                 reasons.update((i, reason) for _, reason in alone.messages)
                 del alone
-        for i in np.flatnonzero(codes == OTHER_DECODER).tolist():
-            draw = None if draws is None else draws[i : i + 1]
-            reason = self._run_slowly(scratch, encoded_of(i), ids[i : i + 1], seed, epoch, images[i : i + 1], draw)
-            codes[i] = GOOD if reason is None else CORRUPT
-            if reason is None:
+        left = _in_rows(np.flatnonzero(codes == OTHER_DECODER), ids)
+        while left:
+            few = left.pop()
+            draw = None if draws is None else draws[few]
+            reason = self._run_slowly(scratch, encoded_of(few.start), ids[few], seed, epoch, images[few], draw)
+            places = range(few.start, few.stop)
+            if reason is not None and len(places) > 1:  # it may be the fault of one draw
+                left += [slice(i, i + 1) for i in places]
+                continue
+            codes[few] = GOOD if reason is None else CORRUPT
+            for i in places:
                 reasons.pop(i, None)
-            else:
-                reasons[i] = reason
+            if reason is not None:
+                reasons[few.start] = reason
         return reasons
 
     def run_pixels(
@@ -190,9 +196,9 @@ class PictureDecoder:
         seed: int,
         epoch: int,
         images: NDArray[Any],
-        draw: NDArray[np.uint32] | None,
+        draws: NDArray[np.uint32] | None,
     ) -> str | None:
-        """One picture, decoded whole and turned first; returns why it cannot be had, or None."""
+        """One picture, decoded whole and turned first, made into samples; returns why they cannot be had, or None."""
         try:
             turned = self._upright and jpeg_orientation(encoded) > 1  # the core has not seen it yet
             with open_checked(encoded, self._limits.most_pixels) as picture:
@@ -200,13 +206,22 @@ class PictureDecoder:
                 is_large = size_bytes > self._limits.beside_bytes
                 with self._turns.wait_for(size_bytes) if is_large else nullcontext():
                     pixels = decode_whole(encoded, turn=True) if turned else pillow_pixels(picture, turn=self._upright)
-                    row = np.zeros(1, np.uint64)
+                    rows = np.zeros(len(ids), np.uint64)
                     own = self.new_scratch() if is_large else scratch
-                    self._pipeline.run_pixels(own, pixels[None], row, ids, seed, epoch, images, draw)
+                    self._pipeline.run_pixels(own, pixels[None], rows, ids, seed, epoch, images, draws)
                     del own, pixels
         except ValueError as error:
             return str(error)
         return None
+
+
+def _in_rows(places: NDArray[np.int64], ids: NDArray[np.uint64]) -> list[slice]:
+    """Places that stand next to each other and are of one picture, as slices."""
+    if not len(places):
+        return []
+    breaks = np.flatnonzero((np.diff(places) != 1) | (np.diff(ids[places]) != 0))
+    firsts, lasts = places[np.append(0, breaks + 1)], places[np.append(breaks, len(places) - 1)]
+    return [slice(first, last + 1) for first, last in zip(firsts.tolist(), lasts.tolist())]
 
 
 def check_orientation(value: str) -> None:

@@ -151,11 +151,13 @@ class EpochLoader(ABC):
 
     def state_dict(self) -> dict[str, int | str]:
         """Where this loader stands, counted in batches handed out: under 1 KB, JSON. The same on every rank."""
-        return LoaderState.of(self._cursor, self._rule, self._fingerprint).to_dict()
+        return LoaderState.of(self._cursor, self._rule, self._fingerprint, self._selection.repeat).to_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on exactly there, with any number of ranks and threads; takes over seed and kind of order. UsageError."""
-        found = LoaderState.from_dict(state, samples=self._fingerprint, total=len(self._selection))
+        found = LoaderState.from_dict(
+            state, samples=self._fingerprint, total=len(self._selection), repeat=self._selection.repeat
+        )
         warn_of_equal_repeats(found.rule, self._selection.repeats)
         self._rule = found.rule
         self._cursor.go_to(found.epoch, found.position)

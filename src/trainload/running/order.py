@@ -1,6 +1,6 @@
 """Which sample when: the order of an epoch and its cut into the batches of each rank. Pure: no files, no threads.
 
-The law is docs/order.md, in the versions 1 and 2. An order depends on (seed, epoch, shuffle kind, group size) and the
+The law is docs/order.md, in the versions 1 to 3. An order depends on (seed, epoch, shuffle kind, group size) and the
 set alone, so it is the same for any number of threads; ranks only cut what is already in order.
 """
 
@@ -19,6 +19,7 @@ Shuffle = Literal["none", "group", "full", "weighted"]
 AskedShuffle = Literal["auto", "none", "group", "full"] | bool
 Last = Literal["short", "drop", "pad"]
 LAW_VERSION = 2
+REPEAT_VERSION = 3  # of the states of loaders whose positions come several times; all else is version 2
 DRAWS_SINCE = 2  # the version from which on a sample that an epoch repeats has a draw number of its own
 MOST_REPEATED = 1 << 32  # ids and positions of orders with repeats: what a draw number's counter has room for
 SHUFFLES: tuple[Shuffle, ...] = ("none", "group", "full", "weighted")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from trainload.errors import UsageError
 from trainload.running.cursor import Cursor
-from trainload.running.order import DRAWS_SINCE, LAW_VERSION, SHUFFLES, OrderRule, Shuffle
+from trainload.running.order import DRAWS_SINCE, LAW_VERSION, REPEAT_VERSION, SHUFFLES, OrderRule, Shuffle
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,8 @@ class LoaderState:
 
     epoch, position: samples of the global order that all ranks have consumed in this epoch. seed, shuffle,
     group_blocks: the order's rule. samples: "set" of the samples, by fingerprint. Says nothing of ranks, threads, batch
-    size or mode: these may change. version: of the order's law; that of an older one still holds.
+    size or mode: these may change. version: of the order's law; that of an older one still holds. repeat: how often
+    each position comes in a row; an entry of version 3 alone.
     """
 
     epoch: int
@@ -32,35 +33,42 @@ class LoaderState:
     group_blocks: int
     samples: str
     version: int = LAW_VERSION
+    repeat: int = 1
 
     @property
     def rule(self) -> OrderRule:
-        return OrderRule(self.seed, self.shuffle, self.group_blocks, self.version)
+        return OrderRule(self.seed, self.shuffle, self.group_blocks, min(self.version, LAW_VERSION))
 
     @staticmethod
-    def of(cursor: Cursor, rule: OrderRule, samples: str) -> LoaderState:
+    def of(cursor: Cursor, rule: OrderRule, samples: str, repeat: int = 1) -> LoaderState:
         """The state of a loader that stands there."""
+        version = rule.version if repeat == 1 else REPEAT_VERSION
         return LoaderState(
-            cursor.epoch, cursor.position, rule.seed, rule.shuffle, rule.group_blocks, samples, rule.version
+            cursor.epoch, cursor.position, rule.seed, rule.shuffle, rule.group_blocks, samples, version, repeat
         )
 
     def to_dict(self) -> dict[str, int | str]:
         """Plain numbers and strings (JSON), under 1 KB."""
-        return asdict(self)
+        entries = asdict(self)
+        if self.repeat == 1:
+            del entries["repeat"]
+        return entries
 
     @staticmethod
-    def from_dict(state: Mapping[str, Any], *, samples: str, total: int) -> LoaderState:
+    def from_dict(state: Mapping[str, Any], *, samples: str, total: int, repeat: int = 1) -> LoaderState:
         """Check a state against the set that it must belong to. Raises UsageError, naming the entry that is wrong."""
-        names = tuple(LoaderState.__dataclass_fields__)
+        version = state.get("version")
+        names = tuple(LoaderState.__dataclass_fields__)[: None if version == REPEAT_VERSION else -1]
         if set(state) != set(names):
             raise UsageError(f"a loader's state has the entries {', '.join(names)}, not {', '.join(map(str, state))}")
-        version = state["version"]
-        if not isinstance(version, int) or not 1 <= version <= LAW_VERSION:
+        if not isinstance(version, int) or not 1 <= version <= REPEAT_VERSION:
             raise UsageError(
-                f"this version of trainload reads loader states of the versions 1 to {LAW_VERSION}, not {version!r}"
+                f"this version of trainload reads loader states of the versions 1 to {REPEAT_VERSION}, not {version!r}"
             )
         if state["samples"] != samples:
             raise UsageError(f"the state belongs to another set of samples ({state['samples']}, this one is {samples})")
+        if state.get("repeat", 1) != repeat:
+            raise UsageError(f"the state is of a loader with repeat={state.get('repeat', 1)}, this one has {repeat}")
         for name, most in (("epoch", 2**32 - 1), ("position", total), ("seed", 2**64 - 1), ("group_blocks", 2**31 - 1)):
             value = state[name]
             if not isinstance(value, int) or not 0 <= value <= most:

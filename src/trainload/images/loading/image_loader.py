@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from numbers import Integral
 from typing import Any
 from warnings import warn
 
@@ -26,6 +25,8 @@ from trainload.images.loading.options import (
     Orientation,
     Tuning,
     Verify,
+    check_repeat,
+    check_replace_limit,
     options_with_ops,
 )
 from trainload.images.loading.picture_batch import ImageArrays, PictureBatches
@@ -81,6 +82,8 @@ class ImageLoader(EpochLoader):
     orientation: "exif" turns pictures upright as their EXIF says (level 0, folders; levels 1 to 3 carry no EXIF),
     "stored" takes them as they are stored, as torchvision does.
     keep: "pixels" decodes each picture once and keeps it as it is before Normalize, for operations that draw nothing.
+    repeat: so many samples of each picture in a row, each with draws of its own; the picture is decoded once for all.
+    An epoch is that much longer. batch_size must be a multiple of it.
     indices: ids, or a bool per sample; weights: draw with replacement, one number per chosen sample.
     out: "uint8", "float32", "float16"; left out: "float32" with Normalize, else "uint8". layout: "NHWC", "NCHW" or
     "NHWC4"; left out: "NCHW" for floats, else "NHWC". tuning: how threads share work and memory, for experts.
@@ -107,6 +110,7 @@ class ImageLoader(EpochLoader):
         dct_scale: DctScale = "off",
         orientation: Orientation = "stored",
         keep: Keep | None = None,
+        repeat: int = 1,
         indices: ArrayLike | None = None,
         weights: ArrayLike | None = None,
         out: Out | None = None,
@@ -119,12 +123,13 @@ class ImageLoader(EpochLoader):
         if keep is not None:
             check_choice("keep", keep, ("pixels",))
         check_choice("verify", verify, ("blocks", "file", "none"))
-        _check_replace_limit(replace_limit)
+        check_replace_limit(replace_limit)
+        check_repeat(repeat, batch_size)
         reader, self._set = open_set(ds)
         check_before_reading(reader, verify)
         super().__init__(
             reader,
-            select(len(self._set.labels), self._set.blocks, indices, weights),
+            select(len(self._set.labels), self._set.blocks, indices, weights, int(repeat)),
             options,
             batch_size=batch_size,
             last=last,
@@ -389,8 +394,3 @@ def _shuffle_kind(asked: AskedShuffle, weighted: bool, samples: LoadedSet, mode:
     if kind == "group" and not samples.has_blocks:
         raise UsageError("shuffle='group' needs blocks: a folder or an array has none")
     return kind
-
-
-def _check_replace_limit(limit: int | None) -> None:
-    if limit is not None and (not isinstance(limit, Integral) or limit < 0):
-        raise UsageError(f"replace_limit is {limit!r}; give a number of pictures per epoch, 0 or more")

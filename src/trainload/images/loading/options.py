@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, Literal, TypedDict
 
 from numpy.typing import ArrayLike
 
+from trainload.errors import UsageError
 from trainload.images.loading.buffers import BufferPair
 from trainload.images.loading.modes import AskedMode
 from trainload.images.ops.split import Out
@@ -63,6 +65,7 @@ class AdapterOptions(TypedDict, total=False):
     dct_scale: DctScale
     orientation: Orientation
     keep: Keep | None
+    repeat: int
     indices: ArrayLike | None
     weights: ArrayLike | None
     out: Out | None
@@ -87,6 +90,23 @@ def options_with_ops(
     """The keywords of a loader with other operations; None leaves what is there."""
     given = {"out": out, "batch_size": batch_size}
     return {**options, "ops": ops, **{name: value for name, value in given.items() if value is not None}}
+
+
+def check_replace_limit(limit: int | None) -> None:
+    """Raise UsageError for what is no number of pictures."""
+    if limit is not None and (not isinstance(limit, Integral) or limit < 0):
+        raise UsageError(f"replace_limit is {limit!r}; give a number of pictures per epoch, 0 or more")
+
+
+def check_repeat(repeat: int, batch_size: int) -> None:
+    """Raise UsageError where batches cannot hold whole pictures."""
+    check_count("repeat", repeat)
+    check_count("batch_size", batch_size)
+    if batch_size % repeat:
+        raise UsageError(
+            f"repeat is {repeat} and batch_size {batch_size}: give a multiple of {repeat}, so that the samples of a "
+            "picture come in one batch"
+        )
 
 
 HINTS = FOREIGN | {

@@ -55,7 +55,8 @@ class Planner:
         self._has_blocks = has_blocks
         self._slice_size = cut.batch_size
         if not whole_batches:
-            self._slice_size = _slice_size(cut.batch_size, workforce.workers, places, selection.ids)
+            size = _slice_size(cut.batch_size, workforce.workers, places, selection.ids)
+            self._slice_size = max(1, size // selection.repeat) * selection.repeat  # a picture is in one slice
         self._ready: tuple[tuple[object, ...], RunPlan] | None = None
 
     def plan(self, rule: OrderRule, epoch: int, position: int, buffer_bytes: int | None) -> RunPlan:
@@ -83,7 +84,7 @@ class Planner:
             groups = None
             if self._has_blocks and rule.shuffle in ("none", "group"):
                 groups = block_groups(rule, epoch, selection.blocks)[places.unit[stream]]
-            segments = buffer_segments(places, stream, groups, buffer_bytes)
+            segments = _segments(places, stream, groups, buffer_bytes)
         return RunPlan(
             seed=rule.seed,
             epoch=epoch,
@@ -97,6 +98,18 @@ class Planner:
             slice_size=self._slice_size,
             draws=None if draws is None else draws[share.positions],
         )
+
+
+def _segments(
+    places: Places, stream: NDArray[np.int64], groups: NDArray[np.integer] | None, limit_bytes: int
+) -> NDArray[np.int64]:
+    """As `buffer_segments`, where a sample that comes several times in a row takes the room of one."""
+    first = np.flatnonzero(np.append(True, stream[1:] != stream[:-1])[: len(stream)])
+    if len(first) == len(stream):
+        return buffer_segments(places, stream, groups, limit_bytes)
+    bounds = buffer_segments(places, stream[first], None if groups is None else groups[first], limit_bytes)
+    segments: NDArray[np.int64] = np.append(first, len(stream))[bounds]
+    return segments
 
 
 def _slice_size(batch_size: int, workers: int, places: Places | None, ids: NDArray[np.int64]) -> int:
