@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 from trainload.errors import UsageError
+from trainload.machine.numa import bind_thread
 from trainload.machine.threads import start_thread
 from trainload.running.feed import Feed, Signals
 from trainload.running.slices import BatchArrays, BatchJob, Decoder, RunPlan, Slice
@@ -180,8 +181,9 @@ class Run:
     # The threads.
 
     def _guard(self, loop: Callable[[int], None], n: int) -> None:
-        """Run a loop; what it lets escape ends the run and reaches the consumer."""
+        """Run a loop on its CPUs; what it lets escape ends the run and reaches the consumer."""
         try:
+            bind_thread(self._plan.cpus, n)
             loop(n)
         except BaseException as error:
             with self._lock:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from trainload.machine.numa import CpuSets
 from trainload.running.order import RankBatches
 
 
@@ -70,7 +71,8 @@ class RunPlan:
 
     stream: int64 [n], the ids of this rank in order; share: their batches. draws: uint32 [n], how often the epoch has
     had each before, on any rank; None is never. segments: int64 bounds of the parts of the stream that are in memory
-    at a time. slice_size: samples that a decode worker takes at a time. With 0 workers the consumer decodes.
+    at a time. slice_size: samples that a decode worker takes at a time. With 0 workers the consumer decodes. cpus: what
+    threads that decode or read are bound to (machine/numa.py), () where they may run anywhere.
     """
 
     seed: int
@@ -84,3 +86,4 @@ class RunPlan:
     slice_size: int
     verify: bool
     draws: NDArray[np.uint32] | None = None
+    cpus: CpuSets = ()

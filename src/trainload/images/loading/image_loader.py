@@ -38,6 +38,7 @@ from trainload.images.loading.resident import Resident, find_resident
 from trainload.images.loading.samples import SampleDecoder, entry_point_budget
 from trainload.images.loading.whole_check import check_before_reading
 from trainload.images.ops.split import Out
+from trainload.machine.numa import cpu_sets
 from trainload.memory.limits import memory_limit, processes_on_this_machine
 from trainload.memory.plan import MemoryPlan
 from trainload.running.arguments import check_choice, own_options, refuses_foreign, shuffle_kind
@@ -153,7 +154,9 @@ class ImageLoader(EpochLoader):
         self.mode, self.mode_reason = self._choose_mode(mode)
         self._set_order(seed, _shuffle_kind(shuffle, weights is not None, self._set, self.mode), tuning.group_blocks)
         decode_workers = 0 if self._decoder.is_instant(batch_size) else self.workers
-        self._workforce = Workforce(decode_workers, tuning.io_workers, tuning.prefetch, verify != "none")
+        self._workforce = Workforce(
+            decode_workers, tuning.io_workers, tuning.prefetch, verify != "none", cpu_sets(tuning.cpus)
+        )
         self._planners: dict[Cut, Planner] = {}  # the one in use
         self._resident: Resident | None = None
         self._stay_in(self._new_resident())

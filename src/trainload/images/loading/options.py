@@ -13,6 +13,7 @@ from trainload.errors import UsageError
 from trainload.images.loading.buffers import BufferPair
 from trainload.images.loading.modes import AskedMode
 from trainload.images.ops.split import Out
+from trainload.machine.numa import AskedCpus
 from trainload.running.arguments import FOREIGN, check_count
 from trainload.running.order import AskedShuffle, Last
 
@@ -31,13 +32,16 @@ class Tuning:
     prefetch: batches in the making, beside the one in use. io_workers: threads that read. prefetch_factor: blocks per
     such thread in each of the two buffers of mode "partial"; a buffer of prefetch_factor x io_workers blocks is what
     shuffle="group" mixes, so this product, and nothing else here, is part of the order. buffers: a BufferPair that
-    several loaders share, one at a time. Raises UsageError for what cannot be.
+    several loaders share, one at a time. cpus: numbers of the CPUs that the loader's threads run on, or "numa": each
+    thread on one NUMA node, in turn, so that it keeps to that node's memory (Linux). Raises UsageError for what cannot
+    be.
     """
 
     prefetch: int = 3
     io_workers: int = 2
     prefetch_factor: int = 4
     buffers: BufferPair | None = None
+    cpus: AskedCpus = None
 
     def __post_init__(self) -> None:
         for name in ("prefetch", "io_workers", "prefetch_factor"):

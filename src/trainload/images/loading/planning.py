@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from trainload.images.loading.layout import ALIGNMENT, buffer_segments
 from trainload.images.loading.picture_sets import Places
+from trainload.machine.numa import CpuSets
 from trainload.running.order import Cut, OrderRule, block_groups, cut_order
 from trainload.running.selection import Selection
 from trainload.running.slices import RunPlan
@@ -22,13 +23,14 @@ class Workforce:
     """How many threads do the work, and how far ahead. Nothing of it changes what a batch holds.
 
     workers: that decode; 0: the consumer does. io_workers: that read. prefetch: batches in the making. verify: check
-    blocks as they arrive.
+    blocks as they arrive. cpus: what these threads are bound to.
     """
 
     workers: int
     io_workers: int
     prefetch: int
     verify: bool
+    cpus: CpuSets = ()
 
 
 class Planner:
@@ -95,6 +97,7 @@ class Planner:
             io_workers=force.io_workers,
             prefetch=force.prefetch * self._cut.devices,
             verify=force.verify,
+            cpus=force.cpus,
             slice_size=self._slice_size,
             draws=None if draws is None else draws[share.positions],
         )

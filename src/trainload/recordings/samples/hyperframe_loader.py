@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trainload.machine.numa import AskedCpus, cpu_sets
 from trainload.memory.plan import MemoryPlan
 from trainload.memory.pool import MemoryPool
 from trainload.recordings.samples.chunks import ChunkKey
@@ -38,8 +39,8 @@ class HyperframeLoader(EpochLoader):
     "auto" and True are "group", False is "none".
     seed: of the order. workers: threads that read and decode; left out: usable cores. prefetch: batches in the making.
     last, rank, world_size: as ImageLoader. vary: as `collate`; memory of a batch is used again once nobody holds any
-    part of it. batch_op: any callable, per ClipBatch, on the worker. Raises what a frame raises (FormatError,
-    SampleError), at its batch.
+    part of it. batch_op: any callable, per ClipBatch, on the worker. cpus: as tl.Tuning.
+    Raises what a frame raises (FormatError, SampleError), at its batch.
     """
 
     @refuses_foreign(HINTS)
@@ -58,6 +59,7 @@ class HyperframeLoader(EpochLoader):
         world_size: int | None = None,
         vary: Vary = "pad",
         batch_op: Callable[[ClipBatch], Any] | None = None,
+        cpus: AskedCpus = None,
     ) -> None:
         options = own_options(locals(), "dataset")
         check_count("group_chunks", group_chunks)
@@ -77,6 +79,7 @@ class HyperframeLoader(EpochLoader):
         )
         self._set_order(seed, shuffle_kind(shuffle, auto="group", mixed="group"), group_chunks)
         self._prefetch = prefetch
+        self._cpus = cpu_sets(cpus)
         held = group_chunks + self.workers
         self._store = dataset.store.with_chunks(0 if self.shuffle == "full" else held, held)
         self._vary: Vary = vary
@@ -133,6 +136,7 @@ class HyperframeLoader(EpochLoader):
             workers=self.workers,
             io_workers=1,
             prefetch=self._prefetch,
+            cpus=self._cpus,
             slice_size=1,
             verify=False,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
+from trainload.machine.numa import AskedCpus
 from trainload.recordings.samples.collate import Vary
 from trainload.running.arguments import FOREIGN
 from trainload.running.order import AskedShuffle, Last
@@ -25,6 +26,7 @@ class HyperframeOptions(_Required, total=False):
     rank: int | None
     world_size: int | None
     vary: Vary
+    cpus: AskedCpus
 
 
 HINTS = FOREIGN | {
