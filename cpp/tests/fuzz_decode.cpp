@@ -1,6 +1,7 @@
 // Mutates JPEGs and runs them through the whole core; for a build with sanitizers. Without FILES, those of
 // made_jpegs.h. Ends with a count of verdicts; a crash or a report of the sanitizers is a failure. Also checks that
-// entry points change no result, and that a picture decodes to the same bytes after every hundred mutations.
+// entry points change no result, that samples of one picture are the same together and alone, and that a picture
+// decodes to the same bytes after every hundred mutations.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -98,6 +99,26 @@ std::vector<Pipeline> pipelines() {
     return made;
 }
 
+// Whether several samples of one picture, decoded together, are what each is alone: codes and bytes.
+bool same_together(const Pipeline& pipeline, Scratch& scratch, Bytes jpeg, std::uint64_t id) {
+    constexpr std::size_t kRepeats = 5;
+    const std::size_t size = pipeline.format().picture_bytes();
+    const std::vector<std::uint64_t> offsets(kRepeats, 0), sizes(kRepeats, jpeg.size()), ids(kRepeats, id);
+    std::vector<std::uint32_t> draws;
+    for (std::uint32_t draw = 0; draw < kRepeats; ++draw) draws.push_back(draw);
+    std::vector<std::int32_t> codes(kRepeats, 0);
+    std::vector<std::byte> together(kRepeats * size), alone(size);
+    pipeline.run(scratch, {jpeg, offsets, sizes, ids, together.data(), codes, nullptr, draws}, 1, 0);
+    std::string message;
+    for (std::uint32_t draw = 0; draw < kRepeats; ++draw) {
+        const Verdict verdict = pipeline.run_jpeg(scratch, jpeg, {1, 0, id, draw}, alone.data(), message);
+        if (codes[draw] != static_cast<std::int32_t>(verdict)) return false;
+        if (verdict == Verdict::good && !std::equal(alone.begin(), alone.end(), together.begin() + draw * size))
+            return false;
+    }
+    return true;
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -132,6 +153,8 @@ int main(int count, char** arguments) {
                 (verdict == Verdict::good && jumped != out))
                 return std::fprintf(stderr, "mutation %ld is another picture with entry points\n", i), 1;
         }
+        if (i % 4 == 0 && !same_together(pipeline, scratch, {bytes.get(), data.size()}, static_cast<std::uint64_t>(i)))
+            return std::fprintf(stderr, "mutation %ld is another picture among its repeats\n", i), 1;
         if (i % 100 != 0) continue;
         std::vector<std::byte> again(made[0].format().picture_bytes());
         if (made[0].run_jpeg(scratch, seeds[0], {1, 2, 3}, again.data(), message) != Verdict::good)
