@@ -150,6 +150,11 @@ def test_a_batch_must_hold_whole_pictures(path: Path) -> None:
         loader_of(path, repeat=0)
 
 
+def test_the_memory_plan_counts_what_samples_take_that_are_made_together(path: Path) -> None:
+    many, one = (loader_of(path, repeat=n).memory_plan().buffers["scratch of 2 decode workers"] for n in (REPEAT, 1))
+    assert many > one
+
+
 # Damage, decoded once
 
 

@@ -242,7 +242,8 @@ class ImageLoader(EpochLoader):
         arrays = self._tuning.prefetch + 2
         picture = int(np.prod(self.picture_shape)) * self.dtype.itemsize
         buffers[f"{arrays} batch arrays"] = arrays * self.batch_size * picture
-        buffers[f"scratch of {self.workers} decode workers"] = self.workers * self._decoder.scratch_bytes
+        together = self._decoder.limits.beside_bytes if self._selection.repeats and places is not None else 0
+        buffers[f"scratch of {self.workers} decode workers"] = self.workers * (self._decoder.scratch_bytes + together)
         buffers["pictures too large to decode side by side"] = self._decoder.large_picture_bytes()
         entry_points = 0 if resident is None else resident.entry_point_bytes
         buffers[f"entry points into the pictures{shared}"] = entry_points
