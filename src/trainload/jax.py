@@ -9,7 +9,9 @@ from typing import Any, Self, Unpack
 from trainload.errors import UsageError
 from trainload.images.loading.image_loader import ImageLoader as NumpyLoader
 from trainload.images.loading.options import ImageOptions, options_with_ops
+from trainload.images.ops.protocols import Operation
 from trainload.images.ops.split import Out
+from trainload.images.reading.image_set import GivenSet
 from trainload.running.delegate import LoaderDelegate
 from trainload.running.iterator import BatchIterator
 
@@ -30,12 +32,12 @@ class ImageLoader(LoaderDelegate[NumpyLoader]):
     Raises UsageError where jax is not installed.
     """
 
-    def __init__(self, ds: Any, *, sharding: Any = None, **options: Unpack[ImageOptions]) -> None:
+    def __init__(self, ds: GivenSet, *, sharding: Any = None, **options: Unpack[ImageOptions]) -> None:
         self._jax = _import_jax()
         self._sharding = sharding
         super().__init__(NumpyLoader(ds, **options), {"sharding": sharding, **options})
 
-    def with_ops(self, ops: Sequence[Any], *, out: Out | None = None, batch_size: int | None = None) -> Self:
+    def with_ops(self, ops: Sequence[Operation], *, out: Out | None = None, batch_size: int | None = None) -> Self:
         """A new loader with other operations over the same memory, as `trainload.ImageLoader.with_ops` says."""
         loader = type(self)(self.dataset, **options_with_ops(self._options, ops, out, batch_size))
         loader.loader.go_on_from(self.loader)

@@ -19,6 +19,7 @@ from trainload.codecs.orientation import jpeg_orientation
 from trainload.codecs.picture import decode_whole, open_checked, pillow_pixels
 from trainload.errors import UsageError
 from trainload.images.limits import NO_LIMITS, PictureLimits, Turns, pillow_bytes
+from trainload.images.ops.protocols import Operation
 from trainload.images.ops.split import Out, split_ops
 
 GOOD, OTHER_DECODER, CORRUPT, TOO_LARGE = 0, 1, 2, 3
@@ -45,7 +46,7 @@ class PictureDecoder:
 
     def __init__(
         self,
-        ops: Sequence[Any],
+        ops: Sequence[Operation],
         *,
         out: str | None = None,
         layout: str | None = None,

@@ -16,7 +16,9 @@ from trainload.images.decode import check_orientation
 from trainload.images.loading.options import Orientation
 from trainload.images.loading.picture_sets import open_set
 from trainload.images.loading.samples import SampleDecoder
+from trainload.images.ops.protocols import Operation
 from trainload.images.ops.split import Out
+from trainload.images.reading.image_set import GivenSet
 from trainload.running.order import checked_seed
 from trainload.torch.asks import Asks
 
@@ -46,9 +48,9 @@ class ImageDataset(Dataset[tuple[Any, int]]):
 
     def __init__(
         self,
-        ds: Any,
+        ds: GivenSet,
         *,
-        ops: Sequence[Any] | None = None,
+        ops: Sequence[Operation] | None = None,
         transform: Callable[[Image.Image], Any] | None = None,
         seed: int = 0,
         out: Out | None = None,
@@ -66,7 +68,7 @@ class ImageDataset(Dataset[tuple[Any, int]]):
         }
         self._open(ds, arguments, None)
 
-    def _open(self, ds: Any, arguments: dict[str, Any], asks: Asks | None) -> None:
+    def _open(self, ds: GivenSet, arguments: dict[str, Any], asks: Asks | None) -> None:
         self._arguments = arguments
         self.reader, self._set = open_set(ds)
         self.classes = list(getattr(self.reader, "class_names", ()))

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from trainload.errors import UsageError
 from trainload.images.loading.image_loader import ImageLoader as NumpyLoader
 from trainload.images.loading.options import AdapterOptions, Layout, options_with_ops
+from trainload.images.ops.protocols import Operation
 from trainload.images.ops.split import Out
+from trainload.images.reading.image_set import GivenSet
 from trainload.running.arguments import own_options
 from trainload.running.delegate import LoaderDelegate
 from trainload.running.iterator import BatchIterator
@@ -57,10 +59,10 @@ class ImageLoader(DataLoaderParts, LoaderDelegate[NumpyLoader]):
 
     def __init__(
         self,
-        ds: Any,
+        ds: GivenSet,
         *,
         batch_size: int,
-        ops: Sequence[Any] = (),
+        ops: Sequence[Operation] = (),
         device: str | torch.device = "cpu",
         devices: Sequence[str | torch.device] | None = None,
         channels_last: bool = True,
@@ -94,7 +96,7 @@ class ImageLoader(DataLoaderParts, LoaderDelegate[NumpyLoader]):
         if self.devices is not None:
             self.loader.deal(len(self.devices))
 
-    def with_ops(self, ops: Sequence[Any], *, out: Out | None = None, batch_size: int | None = None) -> Self:
+    def with_ops(self, ops: Sequence[Operation], *, out: Out | None = None, batch_size: int | None = None) -> Self:
         """A new loader with other operations over the same memory, as `trainload.ImageLoader.with_ops` says."""
         loader = type(self)(self.dataset, **options_with_ops(self._options, ops, out, batch_size))
         loader.loader.go_on_from(self.loader)

@@ -9,9 +9,10 @@ import torch
 
 from trainload.errors import UsageError
 from trainload.images.ops.operations import Normalize
+from trainload.images.ops.protocols import Operation
 
 
-def split_normalize(ops: Sequence[Any]) -> tuple[list[Any], Normalize]:
+def split_normalize(ops: Sequence[Operation]) -> tuple[list[Any], Normalize]:
     """The operations before Normalize, which must be the last one, and Normalize. Raises UsageError."""
     if not ops or not isinstance(ops[-1], Normalize):
         raise UsageError("normalize_on_device needs Normalize as the last of ops")

@@ -37,7 +37,9 @@ from trainload.images.loading.replacing import Replacements, default_limit
 from trainload.images.loading.resident import Resident, find_resident
 from trainload.images.loading.samples import SampleDecoder, entry_point_budget
 from trainload.images.loading.whole_check import check_before_reading
+from trainload.images.ops.protocols import Operation
 from trainload.images.ops.split import Out
+from trainload.images.reading.image_set import GivenSet
 from trainload.machine.numa import cpu_sets
 from trainload.memory.limits import memory_limit, processes_on_this_machine
 from trainload.memory.plan import MemoryPlan
@@ -94,10 +96,10 @@ class ImageLoader(EpochLoader):
     @refuses_foreign(HINTS)
     def __init__(
         self,
-        ds: Any,
+        ds: GivenSet,
         *,
         batch_size: int,
-        ops: Sequence[Any] = (),
+        ops: Sequence[Operation] = (),
         mode: AskedMode = "auto",
         seed: int = 0,
         shuffle: AskedShuffle = "auto",
@@ -172,7 +174,9 @@ class ImageLoader(EpochLoader):
         """A new loader over these samples of the set, with the same options but for `changes`."""
         return ImageLoader(self.dataset, **{**self._options, "weights": None, "indices": indices, **changes})
 
-    def with_ops(self, ops: Sequence[Any], *, out: Out | None = None, batch_size: int | None = None) -> ImageLoader:
+    def with_ops(
+        self, ops: Sequence[Operation], *, out: Out | None = None, batch_size: int | None = None
+    ) -> ImageLoader:
         """A new loader with other operations over the same memory: nothing that this one has read is read again.
 
         out, batch_size: left out, as this loader was given. Its first pass is the one that this loader's next would be:

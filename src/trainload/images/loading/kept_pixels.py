@@ -12,6 +12,7 @@ from trainload._core import Scratch
 from trainload.errors import UsageError
 from trainload.images.decode import CORRUPT, PictureDecoder
 from trainload.images.limits import PictureLimits
+from trainload.images.ops.protocols import Operation
 from trainload.images.ops.split import split_ops
 from trainload.memory.aligned import aligned_array
 
@@ -25,7 +26,7 @@ class KeptPixels:
 
     def __init__(
         self,
-        ops: Sequence[Any],
+        ops: Sequence[Operation],
         ids: NDArray[np.int64],
         *,
         out: str | None,

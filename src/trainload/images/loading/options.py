@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from trainload.errors import UsageError
 from trainload.images.loading.buffers import BufferPair
 from trainload.images.loading.modes import AskedMode
+from trainload.images.ops.protocols import Operation
 from trainload.images.ops.split import Out
 from trainload.machine.numa import AskedCpus
 from trainload.running.arguments import FOREIGN, check_count
@@ -84,12 +85,12 @@ class _Required(TypedDict):
 class ImageOptions(AdapterOptions, _Required, total=False):
     """All keywords of ImageLoader."""
 
-    ops: Sequence[Any]
+    ops: Sequence[Operation]
     layout: Layout | None
 
 
 def options_with_ops(
-    options: Mapping[str, Any], ops: Sequence[Any], out: Out | None, batch_size: int | None
+    options: Mapping[str, Any], ops: Sequence[Operation], out: Out | None, batch_size: int | None
 ) -> dict[str, Any]:
     """The keywords of a loader with other operations; None leaves what is there."""
     given = {"out": out, "batch_size": batch_size}

@@ -19,7 +19,7 @@ from trainload.images.loading.layout import plan_reads
 from trainload.images.loading.picture_batch import PictureBatch
 from trainload.images.loading.picture_sets import LoadedSet, Origin
 from trainload.images.loading.planning import MOST_SLICE
-from trainload.images.ops.protocols import BatchContext
+from trainload.images.ops.protocols import BatchContext, Operation
 from trainload.images.ops.split import run_batch_ops, split_ops
 from trainload.memory.aligned import aligned_array
 from trainload.running.slices import BatchJob
@@ -53,7 +53,7 @@ class SampleDecoder:
     def __init__(
         self,
         samples: LoadedSet,
-        ops: Sequence[Any],
+        ops: Sequence[Operation],
         *,
         out: str | None,
         layout: str | None,

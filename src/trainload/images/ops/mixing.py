@@ -15,12 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from trainload.errors import UsageError
-from trainload.images.ops.protocols import BatchContext, BatchOperation, Images, Labels
+from trainload.images.ops.protocols import BatchContext, BatchOperation, Images, Labels, OwnOperation
 from trainload.running.philox import Draws
 
 
 @dataclass(frozen=True)
-class MixUp(BatchOperation):
+class MixUp(OwnOperation, BatchOperation):
     """Pictures and labels blended with one weight per batch, drawn from Beta(alpha, alpha).
 
     num_classes: labels int [n] become float32 [n, num_classes]; None: they are [n, classes] already.
@@ -52,7 +52,7 @@ class MixUp(BatchOperation):
 
 
 @dataclass(frozen=True)
-class CutMix(BatchOperation):
+class CutMix(OwnOperation, BatchOperation):
     """A box of each picture comes from the one before it; labels are blended by the areas.
 
     One box per batch: its area is 1 - Beta(alpha, alpha) of the picture, cut at the edges. num_classes: as in MixUp.

@@ -14,7 +14,7 @@ from typing import Literal
 from trainload.errors import UsageError
 from trainload.images.ops import arguments as checks
 from trainload.images.ops.arguments import Fill
-from trainload.images.ops.protocols import PictureOperation, Spec
+from trainload.images.ops.protocols import OwnOperation, PictureOperation, Spec
 
 Interpolation = Literal["nearest", "bilinear"]
 ResizeFilter = Literal["bilinear", "bicubic", "lanczos", "box", "nearest"]
@@ -26,7 +26,7 @@ _POLICIES = ("imagenet", "cifar10", "svhn")
 
 
 @dataclass(frozen=True)
-class RandomResizedCrop(PictureOperation):
+class RandomResizedCrop(OwnOperation, PictureOperation):
     """A random box of the picture, resized: area `scale` of the whole, width over height in `ratio`."""
 
     size: int | Sequence[int]
@@ -46,7 +46,7 @@ class RandomResizedCrop(PictureOperation):
 
 
 @dataclass(frozen=True)
-class Resize(PictureOperation):
+class Resize(OwnOperation, PictureOperation):
     """The picture resized to (height, width), or by one number: the shorter side, the longer at most `max_size`."""
 
     size: int | Sequence[int]
@@ -72,7 +72,7 @@ class Resize(PictureOperation):
 
 
 @dataclass(frozen=True)
-class RandomScale(PictureOperation):
+class RandomScale(OwnOperation, PictureOperation):
     """Both sides times one random factor; a crop must follow, as the pictures of a batch have one size.
 
     scale: the factor's range. The sides are cut to whole pixels. (torchvision's ScaleJitter, without its target size.)
@@ -95,7 +95,7 @@ class RandomScale(PictureOperation):
 
 
 @dataclass(frozen=True)
-class CenterCrop(PictureOperation):
+class CenterCrop(OwnOperation, PictureOperation):
     """The middle of the picture; where the picture is smaller, black around it."""
 
     size: int | Sequence[int]
@@ -108,7 +108,7 @@ class CenterCrop(PictureOperation):
 
 
 @dataclass(frozen=True)
-class RandomCrop(PictureOperation):
+class RandomCrop(OwnOperation, PictureOperation):
     """A box of this size at a random place of the picture, which is padded before.
 
     padding: one number, (left and right, top and bottom) or (left, top, right, bottom).
@@ -131,7 +131,7 @@ class RandomCrop(PictureOperation):
 
 
 @dataclass(frozen=True)
-class Pad(PictureOperation):
+class Pad(OwnOperation, PictureOperation):
     """Pixels around the picture: of one colour, or the picture's own.
 
     padding: one number, (left and right, top and bottom) or (left, top, right, bottom).
@@ -150,7 +150,7 @@ class Pad(PictureOperation):
 
 
 @dataclass(frozen=True)
-class RandomHorizontalFlip(PictureOperation):
+class RandomHorizontalFlip(OwnOperation, PictureOperation):
     """Left and right exchanged with probability p."""
 
     p: float = 0.5
@@ -163,7 +163,7 @@ class RandomHorizontalFlip(PictureOperation):
 
 
 @dataclass(frozen=True)
-class RandomVerticalFlip(PictureOperation):
+class RandomVerticalFlip(OwnOperation, PictureOperation):
     """Top and bottom exchanged with probability p."""
 
     p: float = 0.5
@@ -176,7 +176,7 @@ class RandomVerticalFlip(PictureOperation):
 
 
 @dataclass(frozen=True)
-class ColorJitter(PictureOperation):
+class ColorJitter(OwnOperation, PictureOperation):
     """Brightness, contrast, saturation and hue changed by random factors, in a random order.
 
     A number x means factors in [max(0, 1 - x), 1 + x] (hue: [-x, x], x <= 0.5 of the circle); a pair gives the range.
@@ -218,7 +218,7 @@ def _hue_range(value: float | Sequence[float] | None) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class RandomGrayscale(PictureOperation):
+class RandomGrayscale(OwnOperation, PictureOperation):
     """With probability p the picture loses its colour; it keeps three channels."""
 
     p: float = 0.1
@@ -231,7 +231,7 @@ class RandomGrayscale(PictureOperation):
 
 
 @dataclass(frozen=True)
-class RandomAutocontrast(PictureOperation):
+class RandomAutocontrast(OwnOperation, PictureOperation):
     """With probability p each channel is stretched: its darkest value becomes 0, its brightest 255."""
 
     p: float = 0.5
@@ -244,7 +244,7 @@ class RandomAutocontrast(PictureOperation):
 
 
 @dataclass(frozen=True)
-class GaussianBlur(PictureOperation):
+class GaussianBlur(OwnOperation, PictureOperation):
     """A Gaussian of random sigma (pixels) cut to `kernel_size` (odd; one number or (width, height)), edges mirrored."""
 
     kernel_size: int | Sequence[int]
@@ -262,7 +262,7 @@ class GaussianBlur(PictureOperation):
 
 
 @dataclass(frozen=True)
-class GaussianNoise(PictureOperation):
+class GaussianNoise(OwnOperation, PictureOperation):
     """A normal number of its own is added to every value, rounded to 8 bits. mean, sigma: in units of 0 .. 1."""
 
     mean: float = 0.0
@@ -283,7 +283,7 @@ class GaussianNoise(PictureOperation):
 
 
 @dataclass(frozen=True)
-class RandomErasing(PictureOperation):
+class RandomErasing(OwnOperation, PictureOperation):
     """With probability p a random box is filled: with a number, one number per channel, or "random" normal numbers.
 
     After `Normalize` the values are in its units, as in torchvision; elsewhere in 0 .. 255.
@@ -310,7 +310,7 @@ class RandomErasing(PictureOperation):
 
 
 @dataclass(frozen=True)
-class RandomRotation(PictureOperation):
+class RandomRotation(OwnOperation, PictureOperation):
     """Turned counter-clockwise by a random angle in degrees (one number x: [-x, x]), corners filled.
 
     center: (x, y) in pixels from the upper left corner, None for the middle. The size stays: expand must be False.
@@ -340,7 +340,7 @@ class RandomRotation(PictureOperation):
 
 
 @dataclass(frozen=True)
-class RandAugment(PictureOperation):
+class RandAugment(OwnOperation, PictureOperation):
     """`num_ops` random operations out of 14, all at one magnitude (Cubuk et al., arXiv:1909.13719)."""
 
     num_ops: int = 2
@@ -363,7 +363,7 @@ class RandAugment(PictureOperation):
 
 
 @dataclass(frozen=True)
-class AutoAugment(PictureOperation):
+class AutoAugment(OwnOperation, PictureOperation):
     """One of 25 learned pairs of operations, drawn per picture (Cubuk et al., arXiv:1805.09501)."""
 
     policy: Literal["imagenet", "cifar10", "svhn"] = "imagenet"
@@ -380,7 +380,7 @@ class AutoAugment(PictureOperation):
 
 
 @dataclass(frozen=True)
-class Normalize(PictureOperation):
+class Normalize(OwnOperation, PictureOperation):
     """(value / 255 - mean) / std per channel, fused into the last pass; the output is float.
 
     mean, std: one number per channel, in units of the full range (0 .. 1), as in torchvision.

@@ -53,5 +53,9 @@ class BatchOperation(Protocol):
         ...
 
 
+class OwnOperation:
+    """Every operation of trainload's: type checkers see a list of several kinds as a list of these."""
+
+
 BatchCallable = Callable[[Any, Any], tuple[Any, Any]]
-Operation = PictureOperation | BatchOperation | BatchCallable
+Operation = PictureOperation | BatchOperation | BatchCallable | OwnOperation

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainload.images.reading.sample import Sample
+from trainload.storage.containers import AnyPath
 
 
 class ImageSet(Protocol):
@@ -41,3 +42,15 @@ class ImageSet(Protocol):
     def close(self) -> None:
         """Let go of the files; closing twice is fine."""
         ...
+
+
+class Opened(Protocol):
+    """What `trainload.open` may give: an ImageSet, or a recording, which a loader of pictures refuses."""
+
+    @property
+    def path(self) -> str: ...
+
+    def close(self) -> None: ...
+
+
+GivenSet = ImageSet | Opened | AnyPath | Sequence[AnyPath]  # what a loader opens, or is given open
