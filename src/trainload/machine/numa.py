@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from trainload.errors import UsageError
+from trainload.machine.cpus import cpu_numbers
 
 NODES = Path("/sys/devices/system/node")
 
@@ -25,7 +26,7 @@ def cpu_sets(asked: AskedCpus, *, nodes: Path = NODES) -> CpuSets:
         return ()
     if not hasattr(os, "sched_setaffinity"):
         raise UsageError("cpus= binds threads on Linux alone: leave it out")
-    usable = os.sched_getaffinity(0)
+    usable = cpu_numbers()
     if asked == "numa":
         found = [cpus & usable for cpus in numa_nodes(nodes)]
         sets = tuple(frozenset(cpus) for cpus in found if cpus)
