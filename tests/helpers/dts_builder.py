@@ -15,6 +15,7 @@ from isal import isal_zlib
 from loading_data import claimed_area
 from trainload.codecs.compression import zstd_compress
 from trainload.images.format import dts
+from trainload.images.format.block import BlockHeader
 
 Picture = tuple[bytes, int, str]  # encoded bytes, label, source path
 
@@ -43,7 +44,7 @@ class DtsBuilder:
             np.array(c, np.uint32)
             for c in (offsets, [len(p[0]) for p in self.blocks[k]], [p[1] for p in self.blocks[k]])
         ]
-        head = dts.BlockHeader(self.level, k, *columns).to_bytes(header_size)
+        head = BlockHeader(self.level, k, *columns).to_bytes(header_size)
         block = bytearray((head + payload).ljust(dts.BLOCK_SIZE, b"\0"))
         if self.edit_blocks is not None:
             self.edit_blocks(k, block)

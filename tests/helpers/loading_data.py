@@ -15,6 +15,7 @@ from PIL import Image
 import trainload as tl
 from trainload.codecs.compression import zstd_compress
 from trainload.images.format import dts
+from trainload.images.format.block import BlockHeader
 from trainload.images.loading.image_loader import ImageLoader
 from trainload.images.loading.picture_sets import DtsPictures
 
@@ -66,7 +67,7 @@ def write_dts(
             sizes = [len(pictures[n]) for n in members]
             offsets = 4096 + np.concatenate([[0], np.cumsum([dts.align(size) for size in sizes])])[:-1]
             arrays = (np.asarray(a, np.uint32) for a in (offsets, sizes, [labels[n] for n in members]))
-            block = bytearray(dts.BlockHeader(0, k, *arrays).to_bytes(4096))
+            block = bytearray(BlockHeader(0, k, *arrays).to_bytes(4096))
             for n, offset in zip(members, offsets):
                 block += bytes(int(offset) - len(block)) + pictures[n]
             file.seek(dts.IMAGE_HEADER_BYTES + k * dts.BLOCK_SIZE)

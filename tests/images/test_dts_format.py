@@ -15,6 +15,7 @@ from trainload.errors import FormatError
 from trainload.formats.sections import sections_from_bytes, sections_to_bytes
 from trainload.images.classes.packed_names import Names
 from trainload.images.format import dts
+from trainload.images.format.block import BlockHeader
 
 MB16 = 16 << 20
 PICTURES = dts.DtsHeader(
@@ -186,11 +187,9 @@ def test_any_bytes_give_a_header_or_a_format_error(
     assert parsed.num_samples <= parsed.num_blocks * dts.block_capacity(parsed.block_header_size)
 
 
-def a_block(level: int = 3, block_id: int = 2) -> dts.BlockHeader:
+def a_block(level: int = 3, block_id: int = 2) -> BlockHeader:
     offsets = np.array([16384, 16448, 20480], np.uint32)
-    return dts.BlockHeader(
-        level, block_id, offsets, np.array([5, 4000, 64], np.uint32), np.array([0, 999, 3], np.uint32)
-    )
+    return BlockHeader(level, block_id, offsets, np.array([5, 4000, 64], np.uint32), np.array([0, 999, 3], np.uint32))
 
 
 def test_a_block_header_stands_as_the_spec_says() -> None:
@@ -202,7 +201,7 @@ def test_a_block_header_stands_as_the_spec_says() -> None:
 
 def test_a_block_header_comes_back_as_views_of_its_bytes() -> None:
     data = a_block().to_bytes(16384)
-    block = dts.BlockHeader.from_bytes(data, PICTURES, 2, offset=3 * MB16, path="x.dts")
+    block = BlockHeader.from_bytes(data, PICTURES, 2, offset=3 * MB16, path="x.dts")
     assert (block.level, block.block_id) == (3, 2)
     assert np.array_equal(block.sizes, a_block().sizes) and block.sizes.base is not None
 
@@ -230,7 +229,7 @@ def test_a_block_header_that_lies_is_refused_at_its_place(at: int, value: int, f
     data = bytearray(a_block().to_bytes(16384))
     struct.pack_into("<I", data, at, value)
     with pytest.raises(FormatError) as caught:
-        dts.BlockHeader.from_bytes(bytes(data), PICTURES, 2, offset=3 * MB16, path="x.dts")
+        BlockHeader.from_bytes(bytes(data), PICTURES, 2, offset=3 * MB16, path="x.dts")
     assert (caught.value.field, caught.value.offset) == (field, 3 * MB16 + offset)
 
 
@@ -241,7 +240,7 @@ def test_any_bytes_give_a_block_whose_pictures_lie_inside_it_or_a_format_error(c
     for at, value in changes:
         data[at] = value
     try:
-        block = dts.BlockHeader.from_bytes(bytes(data), PICTURES, 2, offset=0, path="")
+        block = BlockHeader.from_bytes(bytes(data), PICTURES, 2, offset=0, path="")
     except FormatError:
         return
     ends = block.offsets.astype(np.int64) + block.sizes

@@ -16,12 +16,12 @@ from trainload.errors import FormatError
 from trainload.formats.findings import Finding
 from trainload.images.checking.region import first_nonzero
 from trainload.images.format import rules
+from trainload.images.format.block import BlockHeader
 from trainload.images.format.dts import (
     BLOCK_ENTRY_BYTES,
     BLOCK_FIXED_BYTES,
     BLOCK_SIZE,
     IMAGE_HEADER_BYTES,
-    BlockHeader,
     DtsHeader,
 )
 from trainload.storage.file import FileSource

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from trainload.formats.fields import Checker
 from trainload.images.files.extension import Extension
 from trainload.images.format import rules
-from trainload.images.format.dts import BLOCK_SIZE, HEADER_BYTES_USED, BlockHeader, DtsHeader
+from trainload.images.format.block import BlockHeader
+from trainload.images.format.dts import BLOCK_SIZE, HEADER_BYTES_USED, DtsHeader
 from trainload.storage.file import FileSource
 from trainload.storage.source import Source
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from trainload.errors import UsageError
 from trainload.images.format import dts
+from trainload.images.format.block import BlockHeader
 from trainload.images.packing.arrange import WINDOW_BLOCKS, aligned_sizes, fill_block
 from trainload.images.packing.packed_picture import PackedPicture
 
@@ -106,7 +107,7 @@ def fill_block_bytes(block: Block, labels: NDArray[np.int32], header: tuple[int,
     sizes = np.array([len(picture.data) for picture in block], np.int64)
     ends = block_header_size + np.cumsum(aligned_sizes(sizes))
     offsets = np.concatenate(([block_header_size], ends))[: len(block)]
-    head = dts.BlockHeader(
+    head = BlockHeader(
         level,
         block_id,
         offsets.astype(np.uint32),
