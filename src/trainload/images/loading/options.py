@@ -119,4 +119,8 @@ HINTS = FOREIGN | {
     "target_transform": "map the labels in the loop, or in a callable in ops, which gets (images, labels) of a batch",
     "collate_fn": "ops=[..., your_callable] gets (images, labels) of a whole batch",
     "prefetch_factor": "tuning=trainload.Tuning(prefetch=N) is the number of batches in the making",
+    **{
+        name: f"tuning=tl.Tuning({name}=...) holds what is for experts"
+        for name in ("prefetch", "io_workers", "buffers", "cpus")
+    },
 }
