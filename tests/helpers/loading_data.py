@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from isal import isal_zlib
+from numpy.typing import NDArray
 from PIL import Image
 
 import trainload as tl
@@ -113,6 +114,40 @@ def _header(samples: int, blocks: int, classes: int, training: bool, area: int) 
         compression_ratio=1.0,
         crc_code=0,
     )
+
+
+def write_array(path: Path, kind: str, pixels: NDArray[np.uint8], labels: NDArray[np.integer]) -> Path:
+    """An MNIST or CIFAR file of these pictures."""
+    count, height, width, channels = pixels.shape
+    data = labels.astype(np.uint8).tobytes() + pixels.tobytes()
+    header = dts.DtsHeader(
+        dataset_type=kind,
+        is_training=True,
+        compress_level=0,
+        val_set_prep=0,
+        num_classes=10,
+        image_width=width,
+        image_height=height,
+        num_channels=channels,
+        color_type="RGB" if channels == 3 else "GRAY",
+        num_samples=count,
+        num_volumes=1,
+        volume_id=0,
+        total_blocks=1,
+        num_blocks=1,
+        total_bytes=256 + count + pixels.size,
+        header_bytes=256,
+        block_bytes=count + pixels.size,
+        block_size=count + pixels.size,
+        block_header_size=0,
+        pic_alignment=0,
+        max_pic_area=width * height,
+        max_pic_per_block=count,
+        compression_ratio=1.0,
+        crc_code=isal_zlib.crc32(data),
+    )
+    path.write_bytes(header.to_bytes().ljust(256, b"\0") + data)
+    return path
 
 
 def write_folder(folder: Path, pictures: list[bytes], labels: list[int]) -> Path:

@@ -3,47 +3,12 @@
 from __future__ import annotations
 
 import threading
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import trainload as tl
-from trainload.images.format import dts
-
-
-def write_array(path: Path, kind: str, pixels: np.ndarray, labels: np.ndarray) -> Path:
-    """An MNIST or CIFAR file of these pictures."""
-    count, height, width, channels = pixels.shape
-    header = dts.DtsHeader(
-        dataset_type=kind,
-        is_training=True,
-        compress_level=0,
-        val_set_prep=0,
-        num_classes=10,
-        image_width=width,
-        image_height=height,
-        num_channels=channels,
-        color_type="RGB" if channels == 3 else "GRAY",
-        num_samples=count,
-        num_volumes=1,
-        volume_id=0,
-        total_blocks=1,
-        num_blocks=1,
-        total_bytes=256 + count + pixels.size,
-        header_bytes=256,
-        block_bytes=count + pixels.size,
-        block_size=count + pixels.size,
-        block_header_size=0,
-        pic_alignment=0,
-        max_pic_area=width * height,
-        max_pic_per_block=count,
-        compression_ratio=1.0,
-        crc_code=0,
-    )
-    path.write_bytes(header.to_bytes().ljust(256, b"\0") + labels.astype(np.uint8).tobytes() + pixels.tobytes())
-    return path
-
+from loading_data import write_array
 
 RNG = np.random.default_rng(0)
 CIFAR = RNG.integers(0, 256, (103, 32, 32, 3), np.uint8)

@@ -11,10 +11,12 @@ import warnings
 import zlib
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import trainload as tl
-from loading_data import jpegs, write_dts
+from loading_data import jpegs, write_array, write_dts
+from picture_folders import class_folders
 from trainload.images.checking import whole_file
 from trainload.images.format import dts
 from trainload.storage import verified
@@ -64,7 +66,7 @@ def flip(path: Path, at: int) -> None:
         file.write(bytes([byte ^ 1]))
 
 
-@pytest.mark.parametrize("at", [32 * MB - 1, 40 * MB, 48 * MB - 1])
+@pytest.mark.parametrize("at", [16 * MB + 4000, 32 * MB - 1, 40 * MB, 48 * MB - 1])
 def test_a_flipped_byte_anywhere_in_the_data_is_found(path, at):
     flip(path, at)
     with pytest.raises(tl.ChecksumError, match=r"trainload verify.*set\.dts"):
@@ -124,3 +126,63 @@ def test_a_genuine_file_that_is_read_unchecked_says_so_once(path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         tl.ImageLoader(path, batch_size=4, ops=[tl.RandomResizedCrop(16)])
+
+
+def test_damage_in_the_second_volume_names_that_file(tmp_path, path):
+    volumes = [tmp_path / f"set-{n}-of-2.dts" for n in range(2)]
+    folder = class_folders(tmp_path / "pictures", classes=2, each=4)
+    tl.pack_images(folder, tmp_path / "set.dts", level=0, volumes=2, jobs=1)
+    tl.open(volumes, verify="file").close()
+    flip(volumes[1], 16 * MB + 100)
+    with pytest.raises(tl.ChecksumError, match="set-1-of-2"):
+        tl.open(volumes, verify="file")
+
+
+@pytest.fixture(params=["label", "pixel"])
+def damaged_array(request, tmp_path) -> Path:
+    pixels = np.arange(40 * 28 * 28, dtype=np.uint8).reshape(40, 28, 28, 1)
+    where = write_array(tmp_path / "mnist.dts", "MNIST", pixels, np.arange(40) % 10)
+    tl.ImageLoader(where, batch_size=4)
+    flip(where, 256 if request.param == "label" else 256 + 40 + 1000)
+    return where
+
+
+@pytest.mark.parametrize("verify", ["file", "blocks"])
+def test_an_array_file_is_checked_by_every_loader_that_checks(damaged_array, verify):
+    with pytest.raises(tl.ChecksumError, match="mnist"):
+        tl.ImageLoader(damaged_array, batch_size=4, verify=verify)
+    tl.ImageLoader(damaged_array, batch_size=4, verify="none")
+
+
+def test_a_validation_set_that_is_shuffled_on_purpose_says_so(tmp_path):
+    folder = class_folders(tmp_path / "pictures", classes=2, each=4)
+    tl.pack_images(folder, tmp_path / "val.dts", split="val", level=0, jobs=1)
+    options = {"batch_size": 4, "ops": [tl.CenterCrop(8)]}
+    with pytest.warns(RuntimeWarning, match="validation"):
+        tl.ImageLoader(tmp_path / "val.dts", shuffle=True, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for shuffle in ("auto", "none", False):
+            tl.ImageLoader(tmp_path / "val.dts", shuffle=shuffle, **options)
+
+
+def test_what_has_no_checksum_of_its_own_is_refused(tmp_path):
+    folder = class_folders(tmp_path / "pictures", classes=2, each=4)
+    with pytest.raises(tl.UsageError, match="carries no checksums"):
+        tl.ImageLoader(folder, batch_size=4, ops=[tl.CenterCrop(8)], verify="file")
+    with tl.Recorder(tmp_path / "a.hfr", window="100ms") as recorder:
+        recorder.write(recorder.add_stream("a", kind="other"), 1, b"x")
+    with pytest.raises(tl.UsageError, match="verify"):
+        tl.open(tmp_path / "a.hfr", verify="file")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_worker_does_not_check_again(path, compared):
+    ds = tl.open_images(path, verify="file")
+    child = os.fork()
+    if not child:
+        try:
+            tl.ImageLoader(ds, batch_size=4, ops=[tl.CenterCrop(8)], verify="file")
+        finally:
+            os._exit(len(compared) - 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -66,9 +66,8 @@ def _compare(source: Source, header: DtsHeader, progress: Progress | None) -> No
         if progress is not None:
             progress(after - start, end - start)
     if crc != header.crc_code:
-        rule = rules.BLOCKS_CRC if header.holds_pictures else rules.ARRAY_CRC
-        raise rule.broken(
-            field="crc_code; `trainload verify` of the file says what is damaged",
+        raise rules.FILE_CRC.broken(
+            field="crc_code",
             offset=start,
             found=f"{crc:#010x}",
             expected=f"{header.crc_code:#010x}",

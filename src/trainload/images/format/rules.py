@@ -15,6 +15,12 @@ HEADER_REST = Rule("dts.header.rest", "the rest of the header region must be zer
 NUM_SAMPLES = Rule("dts.header.num_samples", "num_samples must count the pictures of all blocks", "DTS 1")
 
 # Blocks and pictures.
+FILE_CRC = Rule(
+    "dts.file.crc",
+    "the file must match its CRC-32 (trainload verify FILE says which part does not)",
+    "DTS 1",
+    ChecksumError,
+)
 BLOCKS_CRC = Rule("dts.blocks.crc", "the CRC-32 of the file must match its blocks", "DTS 1", ChecksumError)
 BLOCK_CRC = Rule("dts.block.crc", "a block's CRC-32 must match its bytes", "DTS 8", ChecksumError)
 BLOCK_WHOLE = Rule("dts.block.whole", "a block header must be whole", "DTS 2", TruncatedError)
