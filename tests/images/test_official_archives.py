@@ -56,6 +56,7 @@ def expected(unpacked: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[s
     return {split: (out / f"{split}.dts").read_bytes() for split in ("train", "val")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", [0, 1, 2, 3])
 def test_the_training_archive_packs_to_the_genuine_file_of_its_name(
     level: int, at_hand: Callable[[str], Path], tmp_path: Path

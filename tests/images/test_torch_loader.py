@@ -141,6 +141,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+@pytest.mark.slow
 def test_two_ddp_processes_share_the_epoch(path):
     port, pipes = free_port(), {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     found = []
