@@ -63,9 +63,10 @@ class MemoryPool:
         if size < self._small_bytes or room > self.limit_bytes:
             return aligned_array(size)
         with self._lock:
-            self._sort_in()
+            if self._ended:
+                self._sort_in()
             idle = self._idle.get(room)
-            if room in self._blocks:
+            if len(self._blocks) > 1 and room in self._blocks:
                 self._blocks.move_to_end(room)
             block = idle.pop() if idle else self._add(room)
             array = np.frombuffer(block.data, np.uint8)  # views hold this very array: what lies behind it is none

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from trainload.running.cursor import Cursor, Pass, Start
@@ -68,8 +68,12 @@ class BatchIterator:
         if self._ended:
             raise StopIteration
         self._make_ready()
+        jobs: list[BatchJob] = []
         try:
-            jobs = list(self._take(count))
+            while len(jobs) < count and (job := self._run.next_batch()) is not None:
+                if self._check is not None:
+                    self._check(job)
+                jobs.append(job)
         except BaseException:
             self.close()
             raise
@@ -83,15 +87,6 @@ class BatchIterator:
         self._count(jobs)
         self._pass.delivered(self.position)
         return jobs
-
-    def _take(self, count: int) -> Iterator[BatchJob]:
-        for _ in range(count):
-            job = self._run.next_batch()
-            if job is None:
-                return
-            if self._check is not None:
-                self._check(job)
-            yield job
 
     def _make_ready(self) -> None:
         """See to it that threads are at work, and before the first batch that it is the work to do now."""

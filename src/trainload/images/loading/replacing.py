@@ -12,7 +12,7 @@ from trainload.running.stats import LoaderStats
 LEAST_LIMIT = 16  # pictures: below this a share says little
 LIMIT_SHARE = 100  # one in so many
 _CAUSES_NAMED = 3
-_STACK = 7  # warn, count, _take, next_step, next_job, __next__, the loop
+_STACK = 6  # warn, count, next_step, next_job, __next__, the loop
 
 
 def default_limit(samples: int) -> int:
