@@ -35,8 +35,8 @@ EPOCHS = 4  # that the rounds repeat; entry points come from as many others
 
 
 def level3(encoded: bytes, **restart: int) -> bytes:
-    with Image.open(io.BytesIO(encoded)) as picture:
-        picture = picture.convert("RGB")
+    with Image.open(io.BytesIO(encoded)) as stored:
+        picture = stored.convert("RGB")
         scale = min(1.0, 400 / min(picture.size))
         width, height = round(picture.width * scale), round(picture.height * scale)
         picture = picture.resize((width, height), Image.Resampling.LANCZOS)
@@ -56,7 +56,7 @@ class Corpus:
         self.offsets = np.concatenate([[0], np.cumsum(self.sizes)[:-1]]).astype(np.uint64)
         self.ids = np.arange(len(pictures), dtype=np.uint64)
 
-    def slice(self, first: int) -> tuple[Any, ...]:
+    def slice(self, first: int) -> tuple[Any, Any, Any, Any]:
         part = slice(first, first + SLICE)
         return self.arena, self.offsets[part], self.sizes[part], self.ids[part]
 

@@ -48,6 +48,7 @@ class _Log:
     def __init__(self, frames: int) -> None:
         self._frames = frames
         self.damage, self.channels, self.notes = Damage(), list[Channel](), list[str]()
+        self.meta: dict[str, Any] = {}
 
     def survey(self) -> dict[str, Span]:
         return {}

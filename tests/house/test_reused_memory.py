@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -41,13 +42,13 @@ def content(number: int, size: int) -> bytes:
 
 
 def is_whole(frame: tl.Frame, data: object) -> bool:
-    return bytes(data) == content(frame.stream_index, len(frame.data))  # type: ignore[call-overload, no-any-return]
+    return bytes(data) == content(frame.stream_index, len(frame.data))  # type: ignore[call-overload]
 
 
 @settings(max_examples=10, deadline=None)
 @given(kept=st.sets(st.integers(0, 71), max_size=30), how=st.sampled_from(["frame", "array", "view"]))
 def test_frames_that_the_caller_keeps_stay_as_they_are(kept: set[int], how: str, drive: Path) -> None:
-    held = []
+    held: list[tuple[tl.Frame, Any]] = []
     for place, frame in enumerate(tl.HyperframeReader(drive).frames()):
         assert is_whole(frame, frame.data)
         if place in kept:
@@ -63,7 +64,7 @@ def test_frames_that_the_caller_keeps_stay_as_they_are(kept: set[int], how: str,
 
 def test_an_iteration_needs_few_buffers_where_nothing_is_kept(drive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[int] = []
-    monkeypatch.setattr("trainload.memory.pool.huge_buffer", lambda size: made.append(size) or huge_buffer(size))  # type: ignore[func-returns-value]
+    monkeypatch.setattr("trainload.memory.pool.huge_buffer", lambda size: made.append(size) or huge_buffer(size))
     reader = tl.HyperframeReader(drive)
     assert sum(len(frame.data) for frame in reader.frames()) == 24 * (2 * CAMERA_BYTES + 96)
     assert 1 <= len(made) <= 3
@@ -76,10 +77,10 @@ SIZE = 1 << 20
 
 
 def address(data: object) -> int:
-    return np.frombuffer(data, np.uint8).ctypes.data  # type: ignore[call-overload, no-any-return]
+    return np.frombuffer(data, np.uint8).ctypes.data  # type: ignore[call-overload]
 
 
-def keep_tensor(array: np.ndarray) -> object:  # type: ignore[type-arg]
+def keep_tensor(array: np.ndarray) -> object:
     torch = pytest.importorskip("torch")
     return torch.from_numpy(array).view(2, -1)[1].numpy()[5:]
 

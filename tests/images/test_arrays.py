@@ -13,6 +13,7 @@ import struct
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -85,7 +86,7 @@ def as_tar_gz(files: dict[str, bytes], place: Path) -> Path:
 @pytest.mark.parametrize("kind", FILES)
 @pytest.mark.parametrize("form", [as_folder, as_gzipped_folder, as_tar_gz])
 def test_both_splits_come_back_whole_from_any_form(
-    kind: str, form: Callable[[dict[str, bytes], Path], Path], tmp_path: Path
+    kind: Any, form: Callable[[dict[str, bytes], Path], Path], tmp_path: Path
 ) -> None:
     files = FILES[kind]
     written = pack_arrays(kind, form(files, tmp_path), tmp_path / "out")
@@ -113,12 +114,13 @@ def _expected(kind: str, files: dict[str, bytes], is_training: bool) -> tuple[np
     test = ["test.bin"] if kind == "cifar100" else ["test_batch.bin"]
     label_bytes = 2 if kind == "cifar100" else 1
     data = b"".join(files[name] for name in (train if is_training else test))
-    labels, pixels = [], []
+    labels: list[int] = []
+    planar: list[Any] = []
     for at in range(0, len(data), label_bytes + 3072):
         labels.append(data[at + label_bytes - 1])
         planes = data[at + label_bytes : at + label_bytes + 3072]
-        pixels.append([[[planes[1024 * c + 32 * y + x] for c in range(3)] for x in range(32)] for y in range(32)])
-    return np.array(labels), np.array(pixels, np.uint8)
+        planar.append([[[planes[1024 * c + 32 * y + x] for c in range(3)] for x in range(32)] for y in range(32)])
+    return np.array(labels), np.array(planar, np.uint8)
 
 
 def counted_mnist_files(place: Path) -> Path:
@@ -168,7 +170,7 @@ def test_real_cifar_records_become_pictures(at_hand: Callable[[str], Path], tmp_
 @pytest.mark.parametrize(
     ("kind", "names"), [("cifar10", ["data_batch_1", "batches.meta"]), ("cifar100", ["train", "test", "meta"])]
 )
-def test_python_pickles_are_refused_and_not_opened(kind: str, names: list[str], tmp_path: Path) -> None:
+def test_python_pickles_are_refused_and_not_opened(kind: Any, names: list[str], tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"pickles.*binary\.tar\.gz"):
         pack_arrays(kind, as_folder(dict.fromkeys(names, b"\x80\x02}."), tmp_path), tmp_path / "out")
     assert not (tmp_path / "out").exists()
@@ -206,7 +208,7 @@ def test_counts_labels_and_names_that_do_not_fit_are_format_errors(tmp_path: Pat
     ):
         (tmp_path / str(n)).mkdir()
         with pytest.raises(FormatError):
-            pack_arrays(kind, as_folder(bad, tmp_path / str(n)), tmp_path / "out")
+            pack_arrays(kind, as_folder(bad, tmp_path / str(n)), tmp_path / "out")  # type: ignore[arg-type]
 
 
 def test_a_cut_tar_is_a_format_error(tmp_path: Path) -> None:
@@ -230,7 +232,7 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
         (tmp_path / "m").mkdir()
         pack_arrays("mnist", as_folder(dict(list(FILES["mnist"].items())[:3]), tmp_path / "m"), tmp_path / "out")
     with pytest.raises(UsageError, match="kind"):
-        pack_arrays("svhn", tmp_path, tmp_path / "out")
+        pack_arrays("svhn", tmp_path, tmp_path / "out")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="neither"):
         pack_arrays("mnist", __file__, tmp_path / "out")
 

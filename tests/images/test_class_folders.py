@@ -244,11 +244,11 @@ def test_a_list_of_classes_numbers_them_in_every_form(tmp_path: Path) -> None:
     (tmp_path / "names.txt").write_bytes(b"\xef\xbb\xbfant\r\nbee\r\ncat\r\n")
     with tl.open_images(tmp_path / "train.dts") as ds:
         for given in (tmp_path / "train.dts", str(tmp_path / "names.txt"), train, ds, ["ant", "bee", "cat"]):
-            summary = tl.pack_images(val, tmp_path / "val.dts", level=0, jobs=1, classes=given, overwrite=True)  # type: ignore[arg-type]
+            summary = tl.pack_images(val, tmp_path / "val.dts", level=0, jobs=1, classes=given, overwrite=True)
             assert summary.sets[0].empty_classes == ("ant",)
-            for again in (tl.open(tmp_path / "val.dts"), tl.open(val, classes=given)):  # type: ignore[arg-type]
+            for again in (tl.open(tmp_path / "val.dts"), tl.open(val, classes=given)):
                 assert again.class_names == ("ant", "bee", "cat")  # type: ignore[union-attr]
-                assert again.header.num_classes == 3 if hasattr(again, "header") else True
+                assert again.header.num_classes == 3 if hasattr(again, "header") else True  # type: ignore[union-attr]
                 assert sorted(again.labels.tolist()) == [1, 2]  # type: ignore[union-attr]
     other = open_source(train, classes=class_list_of(["cat", "bee", "ant"]))[""]
     assert [name for name, _, _ in contents(other)] == ["cat/0.jpg", "bee/0.jpg", "ant/0.jpg", "bee/1.jpg"]
@@ -269,10 +269,10 @@ def test_bad_lists_of_classes_are_refused(tmp_path: Path) -> None:
 
     flat = pictures(3)
     genuine = DtsBuilder([flat], extension=False).write(tmp_path / "genuine.dts")
-    unnamed = (["a", "a"], ["a", ""], ["a/b"], [], text(b"a\n\nb\n"), genuine)
+    unnamed = (["a", "a"], ["a", ""], ["a/b"], [], text(b"a\n\nb\n"), genuine)  # type: ignore[var-annotated]
     for given in unnamed:
         with pytest.raises(UsageError):
-            class_list_of(given)  # type: ignore[arg-type]
+            class_list_of(given)
     with pytest.raises(UsageError, match="line 2"):
         class_list_of(text(b"a\n\nb\n"))
     with pytest.raises(UsageError, match="only class folders take"):

@@ -115,7 +115,7 @@ def test_no_picture_is_larger_than_its_set_says(kind: str, tmp_path: Path) -> No
 def test_the_emptiest_picture_has_bytes_enough(
     size: tuple[int, int], mode: str, progressive: bool, subsampling: int, optimize: bool
 ) -> None:
-    options = {} if mode == "CMYK" else {"subsampling": subsampling}
+    options: dict[str, Any] = {} if mode == "CMYK" else {"subsampling": subsampling}
     empty = Image.new(mode, size)
     data = [encoded(empty, quality=1, progressive=progressive, optimize=optimize, **options)]
     data += [encoded(empty, "PNG", compress_level=9)] if mode != "CMYK" else []

@@ -9,6 +9,7 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -78,7 +79,7 @@ class Memory:
     def read_at(self, offset: int, size: int) -> bytes:
         return bytes(self.head[offset : offset + size]).ljust(size, b"\0")
 
-    def readinto_at(self, offset: int, buffer: memoryview) -> None:
+    def readinto_at(self, offset: int, buffer: Any) -> None:
         buffer[:] = self.read_at(offset, len(buffer))
 
     def will_need(self, offset: int, size: int) -> None: ...

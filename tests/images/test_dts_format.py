@@ -296,4 +296,4 @@ def test_any_section_list_comes_back_or_is_a_format_error(
 
 @given(names=st.lists(st.text(st.characters(blacklist_characters="\0", blacklist_categories=["Cs"]), max_size=20)))
 def test_names_come_back(names: list[str]) -> None:
-    assert list(Names(dts.names_to_bytes(names))) == names
+    assert list(Names(dts.names_to_bytes(names))) == names  # type: ignore[call-overload]

@@ -52,7 +52,7 @@ def test_each_sample_has_its_bytes_label_id_and_source(file: Path) -> None:
 
 def test_tables_have_one_row_per_sample_and_no_python_objects(file: Path) -> None:
     with DtsReader(file) as ds:
-        assert (ds.labels.dtype, ds.sizes.dtype, ds.offset_in_block.dtype) == (np.int32, np.int64, np.uint32)
+        assert (ds.labels.dtype, ds.sizes.dtype, ds.offset_in_block.dtype) == (np.int32, np.int64, np.uint32)  # type: ignore[comparison-overlap]
         assert ds.labels.tolist() == [label for _, label, _ in FLAT]
         assert ds.sizes.tolist() == [len(data) for data, _, _ in FLAT]
         assert ds.block_first.tolist() == [0, 11, 12, 12, 30]
@@ -124,7 +124,7 @@ def test_volumes_make_one_set_whatever_the_order_of_the_paths(volumes: list[Path
     pattern = str(volumes[0].parent / "v*.dts")
     for given_paths in (volumes, volumes[::-1], pattern, [pattern]):
         with tl.open_images(given_paths) as ds, DtsReader(file) as whole:
-            assert len(ds) == 30
+            assert isinstance(ds, DtsReader) and len(ds) == 30
             assert ds.num_blocks == 4
             assert ds.paths == tuple(map(str, volumes))
             assert ds.labels.tolist() == whole.labels.tolist()
@@ -270,6 +270,6 @@ def test_a_refused_file_leaves_no_handle_open(file: Path, volumes: list[Path], t
     for _ in range(20):
         for paths in (bad, volumes[:2], [file, bad], [file, tmp_path / "absent.dts"]):
             with pytest.raises((FormatError, FileNotFoundError)):
-                DtsReader(paths)  # type: ignore[arg-type]
+                DtsReader(paths)
         DtsReader(file)  # dropped, not closed
     assert len(list(Path("/proc/self/fd").iterdir())) == before

@@ -216,7 +216,7 @@ def test_an_extracted_set_opens_and_packs_to_the_same_classes_and_labels(
     tl.pack_images(tmp_path / "out", tmp_path / "b.dts", level=0, jobs=1)
     for again in (tl.open(tmp_path / "out"), tl.open(tmp_path / "b.dts")):
         assert again.class_names == names  # type: ignore[union-attr]
-        label_of = {bytes(again[i].data): again[i].label for i in range(9)}  # type: ignore[index, union-attr]
+        label_of = {bytes(again[i].data): again[i].label for i in range(9)}  # type: ignore[index]
         assert label_of == {data: label for data, label, _ in flat}
 
 

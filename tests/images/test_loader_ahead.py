@@ -96,7 +96,7 @@ def test_a_rank_reads_ahead_its_own_samples_alone(path):
     log = counted(loader)
     read_ahead(loader)
     asked = loader._planner_of(loader._cut.find()).plan(loader._rule, 1, 0, loader._pair.size_bytes).stream.tolist()
-    sizes = tl.open_images(path).sizes
+    sizes = tl.DtsReader(path).sizes
     assert sum(size for *_, size in log) <= 3 * sizes.sum()  # of 16 MB blocks
     assert [int(i) for *_, ids in loader for i in ids] == asked
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -157,7 +158,7 @@ def summed(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def flipped(summed) -> Path:
-    with tl.open_images(summed) as ds:
+    with tl.DtsReader(summed) as ds:
         at = ds.headers[0].header_bytes + int(ds.offsets[FLIPPED]) + int(ds.sizes[FLIPPED]) * 3 // 4
     return damaged_byte(summed, summed.with_name("flipped.dts"), at)
 
@@ -170,7 +171,7 @@ def genuine(path: Path, where: Path) -> Path:
     return where
 
 
-PARTS = {
+PARTS: dict[str, Any] = {
     "some samples": {"indices": [3, 16, FLIPPED, 33]},
     "one rank of two": {"rank": 0, "world_size": 2, "batch_size": 4},
     "whole blocks": {},
@@ -207,7 +208,7 @@ def test_a_batch_at_once_is_checked_too(summed, flipped):
 
 
 def test_single_reads_are_checked(flipped):
-    with tl.open_images(flipped) as ds:
+    with tl.DtsReader(flipped) as ds:
         for read in (lambda: ds[FLIPPED], lambda: ds.samples([3, FLIPPED, 30])):
             with pytest.raises(tl.FormatError, match=r"sample 17 in block 1 \(from 1/17\.JPEG\).*flipped\.dts"):
                 read()
@@ -216,7 +217,7 @@ def test_single_reads_are_checked(flipped):
 
 def test_a_genuine_file_carries_no_sums_to_check(flipped, tmp_path):
     path = genuine(flipped, tmp_path / "genuine.dts")
-    with tl.open_images(path) as ds:
+    with tl.DtsReader(path) as ds:
         assert (ds.block_crcs, ds.picture_crcs) == (None, None)
         assert ds[FLIPPED].id == FLIPPED
     assert sum(len(ids) for _, _, ids in loader_of(path, indices=[3, FLIPPED])) == 2

@@ -143,7 +143,7 @@ def test_damaged_pictures_are_replaced_and_counted_alike_in_every_epoch(tmp_path
 
 def test_a_picture_whose_checksum_is_wrong_stays_damaged(tmp_path: Path) -> None:
     path = write_dts(tmp_path / "sums.dts", jpegs(COUNT), LABELS, 10, training=False, picture_crcs=True)
-    ds = tl.open(path)
+    ds = tl.DtsReader(path)
     with path.open("r+b") as file:
         file.seek(path.stat().st_size - 5 * (16 << 20) + int(ds.offsets[17]) + 600)
         file.write(b"\0\1\2\3")

@@ -152,7 +152,7 @@ def test_two_loaders_at_once_give_what_each_gives_alone(path):
 def test_two_iterators_of_one_loader_both_run(path, mode):
     loader = loader_of(path, mode=mode, tuning=tl.Tuning(io_workers=1, prefetch_factor=1))
     first, second = iter(loader), iter(loader)
-    ids = [[], []]
+    ids: list[list[int]] = [[], []]
     for a, b in zip(first, second, strict=True):
         ids[0] += a[2].tolist()
         ids[1] += b[2].tolist()

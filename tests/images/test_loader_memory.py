@@ -160,7 +160,7 @@ def test_a_rank_reads_only_the_bytes_of_its_samples(path, mode):
     )
     log = counted(loader)
     ids = np.concatenate([ids for _, _, ids in loader])
-    sizes = tl.open_images(path).sizes
+    sizes = tl.DtsReader(path).sizes
     assert sum(size for *_, size in log) <= sizes[ids].sum() + len(ids) * 64 + len(log) * 1024 * 10
     assert sum(size for *_, size in log) < MB
 
@@ -174,7 +174,7 @@ def test_fully_never_reads_what_a_rank_has_already(path):
         new = {int(i) for _, _, ids in loader for i in ids} - needed
         needed |= new
         assert bool(new) == (len(log) > before)
-    assert loader.stats.read_bytes < 2 * int(tl.open(path).sizes.sum())
+    assert loader.stats.read_bytes < 2 * int(tl.DtsReader(path).sizes.sum())
 
 
 @pytest.mark.parametrize("batch_size", [1, 37, 60, 200])
@@ -201,7 +201,7 @@ def test_auto_takes_fully_up_to_half_of_the_memory_and_says_why():
     assert "control group" in partial.reason
     assert choose_mode("auto", 300 * MB, limit, processes=2).mode == "partial"
     with pytest.raises(tl.UsageError, match="mode"):
-        choose_mode("half", 1, limit)
+        choose_mode("half", 1, limit)  # type: ignore[arg-type]
 
 
 def fake_machine(root: Path, cgroup: str, values: dict[str, str]) -> tuple[Path, Path]:

@@ -222,4 +222,4 @@ def test_samples_that_take_too_much_memory_together_are_made_one_by_one() -> Non
     free = PictureDecoder([tl.RandomResizedCrop(224)])
     small = PictureDecoder([tl.RandomResizedCrop(224)], limits=PictureLimits(10**9, 600_000, 600_000))
     for mine, other in zip(run(free, encoded, 9), run(small, encoded, 9)):
-        assert np.array_equal(mine, other) if isinstance(mine, np.ndarray) else mine == other
+        assert np.array_equal(mine, other) if isinstance(mine, np.ndarray) else mine == other  # type: ignore[arg-type]

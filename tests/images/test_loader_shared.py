@@ -141,7 +141,7 @@ def test_a_forked_child_goes_on_with_what_is_there(path: Path) -> None:
 
 def test_a_damaged_picture_is_damaged_for_every_loader(path: Path) -> None:
     with path.open("r+b") as file:
-        start = int(tl.open(path).offsets[17])
+        start = int(tl.DtsReader(path).offsets[17])
         file.seek(dts.IMAGE_HEADER_BYTES + start + 600)
         file.write(b"\0\1\2\3")
     first = loader_of(path, on_error="replace")

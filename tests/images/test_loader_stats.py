@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 import trainload as tl
@@ -26,7 +28,7 @@ def test_counts_are_what_was_handed_over(tmp_path):
 
 
 def test_the_bottleneck_follows_the_waits():
-    def stats(**seconds: float) -> LoaderStats:
+    def stats(**seconds: Any) -> LoaderStats:
         return LoaderStats(samples=1, batches=1, elapsed_seconds=10.0, **seconds)
 
     assert LoaderStats().bottleneck == ""

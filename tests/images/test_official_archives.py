@@ -7,6 +7,7 @@ import json
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import PIL
 import pytest
@@ -92,7 +93,7 @@ def test_pictures_in_no_class_folders_pack_to_the_file_of_their_class_folders(
 ) -> None:
     tl.pack_images(unpacked / "val", tmp_path / "expected.dts", level=0, split="val", jobs=1)
     source = root / VAL_TAR if form == "tar" else flat_folder(unpacked / "val", tmp_path / "pictures")
-    split = None if form == "tar" else "val"  # the archive's name says it
+    split: Any = None if form == "tar" else "val"  # the archive's name says it
     tl.pack_images(source, tmp_path / "a.dts", level=0, labels=root / name, split=split, jobs=1, classes=CLASSES)
     assert (tmp_path / "a.dts").read_bytes() == (tmp_path / "expected.dts").read_bytes()
 
@@ -155,7 +156,7 @@ def test_one_archive_alone_has_the_split_of_its_name(root: Path, tmp_path: Path)
 def test_a_class_that_no_label_names_keeps_its_number_by_the_training_set(root: Path, tmp_path: Path) -> None:
     (tmp_path / "labels.txt").write_text("".join(f"{val_name(n)} n04263257\n" for n in range(1, 7)))
     tl.pack_images(root, tmp_path, level=0, labels=tmp_path / "labels.txt", jobs=1)
-    val = tl.open(tmp_path / "val.dts")
+    val = tl.DtsReader(tmp_path / "val.dts")
     assert val.class_names == CLASSES and set(val.labels.tolist()) == {3}
 
 
@@ -189,7 +190,7 @@ def test_train_and_val_have_their_own_number_of_blocks_to_open_with(unpacked: Pa
 
 def test_a_pack_of_a_flat_archive_goes_on_where_it_was_ended(root: Path, unpacked: Path, tmp_path: Path) -> None:
     broken = flat_folder(unpacked / "val", tmp_path / "pictures")
-    options = {"level": 0, "labels": root / "map.txt", "split": "val", "volumes": 6, "jobs": 1}
+    options: dict[str, Any] = {"level": 0, "labels": root / "map.txt", "split": "val", "volumes": 6, "jobs": 1}
     tl.pack_images(broken, tmp_path / "whole.dts", **options)
     last = read_packed(tmp_path / "whole-5-of-6.dts").samples[0]
     damaged = next(path for path in broken.iterdir() if path.read_bytes() == last)
@@ -343,7 +344,7 @@ def test_a_list_of_classes_may_have_words_behind_its_wordnet_ids(root: Path, tmp
     (tmp_path / "LOC_synset_mapping.txt").write_text("".join(f"{name} a fish, or so\n" for name in CLASSES))
     classes = str(tmp_path / "LOC_synset_mapping.txt")
     tl.pack_images(root / VAL_TAR, tmp_path / "a.dts", level=0, labels=root / "val.txt", classes=classes, jobs=1)
-    ds = tl.open(tmp_path / "a.dts")
+    ds = tl.DtsReader(tmp_path / "a.dts")
     assert {ds.source(n): label for n, label in enumerate(ds.labels.tolist())} == {
         f"{CLASSES[label]}/{name}": label for name, label in zip(NAMES, VAL_CLASSES)
     }

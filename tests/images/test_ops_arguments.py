@@ -93,26 +93,26 @@ def test_specs_say_the_numbers_of_the_core(op: tl.PictureOperation, kind: str, n
         lambda: tl.RandomResizedCrop(224, scale=(0.5, 0.1)),
         lambda: tl.RandomResizedCrop(224, scale=(0.0, 1.0)),
         lambda: tl.RandomResizedCrop(224, ratio=(-1.0, 1.0)),
-        lambda: tl.RandomResizedCrop(224, interpolation="hamming"),
+        lambda: tl.RandomResizedCrop(224, interpolation="hamming"),  # type: ignore[arg-type]
         lambda: tl.RandomResizedCrop(224, antialias=False),
         lambda: tl.RandomResizedCrop(224, interpolation="bicubic", antialias=False),
-        lambda: tl.Resize(224, "cubic"),
+        lambda: tl.Resize(224, "cubic"),  # type: ignore[arg-type]
         lambda: tl.RandomScale((0.0, 1.0)),
         lambda: tl.RandomScale((1.2, 0.8)),
-        lambda: tl.RandomScale(0.5),
-        lambda: tl.RandomScale(interpolation="hamming"),
+        lambda: tl.RandomScale(0.5),  # type: ignore[arg-type]
+        lambda: tl.RandomScale(interpolation="hamming"),  # type: ignore[arg-type]
         lambda: tl.Pad(-1),
         lambda: tl.Pad((1, 2, 3)),
         lambda: tl.Pad(1, fill=256),
-        lambda: tl.Pad(1, padding_mode="wrap"),
+        lambda: tl.Pad(1, padding_mode="wrap"),  # type: ignore[arg-type]
         lambda: tl.RandomAutocontrast(-0.1),
         lambda: tl.GaussianNoise(sigma=-0.1),
         lambda: tl.GaussianNoise(sigma=float("nan")),
         lambda: tl.GaussianNoise(mean=1.5),
         lambda: tl.GaussianNoise(clip=False),
-        lambda: tl.RandomResizedCrop(224, scale=0.5),
-        lambda: tl.RandomCrop(32, fill="red"),
-        lambda: tl.Resize(224.5),
+        lambda: tl.RandomResizedCrop(224, scale=0.5),  # type: ignore[arg-type]
+        lambda: tl.RandomCrop(32, fill="red"),  # type: ignore[arg-type]
+        lambda: tl.Resize(224.5),  # type: ignore[arg-type]
         lambda: tl.Resize((224, 224), max_size=300),
         lambda: tl.Resize(224, max_size=224),
         lambda: tl.CenterCrop(True),
@@ -120,7 +120,7 @@ def test_specs_say_the_numbers_of_the_core(op: tl.PictureOperation, kind: str, n
         lambda: tl.RandomCrop(32, padding=(1, 2, 3)),
         lambda: tl.RandomCrop(32, fill=256),
         lambda: tl.RandomCrop(32, fill=(1, 2)),
-        lambda: tl.RandomCrop(32, padding_mode="wrap"),
+        lambda: tl.RandomCrop(32, padding_mode="wrap"),  # type: ignore[arg-type]
         lambda: tl.RandomHorizontalFlip(1.5),
         lambda: tl.RandomVerticalFlip(-0.1),
         lambda: tl.RandomGrayscale(float("nan")),
@@ -135,16 +135,16 @@ def test_specs_say_the_numbers_of_the_core(op: tl.PictureOperation, kind: str, n
         lambda: tl.GaussianBlur(3, sigma=(2.0, 1.0)),
         lambda: tl.RandomErasing(2.0),
         lambda: tl.RandomErasing(scale=(0.1, 1.1)),
-        lambda: tl.RandomErasing(value="noise"),
+        lambda: tl.RandomErasing(value="noise"),  # type: ignore[arg-type]
         lambda: tl.RandomErasing(value=(1, 2)),
         lambda: tl.RandomRotation(-5),
         lambda: tl.RandomRotation(5, expand=True),
         lambda: tl.RandomRotation(5, center=(1, 2, 3)),
-        lambda: tl.RandomRotation(5, "bicubic"),
+        lambda: tl.RandomRotation(5, "bicubic"),  # type: ignore[arg-type]
         lambda: tl.RandAugment(magnitude=31),
         lambda: tl.RandAugment(num_ops=-1),
         lambda: tl.RandAugment(num_magnitude_bins=1, magnitude=0),
-        lambda: tl.AutoAugment("mnist"),
+        lambda: tl.AutoAugment("mnist"),  # type: ignore[arg-type]
         lambda: tl.Normalize((0.5,), (0.5, 0.5)),
         lambda: tl.Normalize((0.5,) * 3, (0.5, 0.0, 0.5)),
         lambda: tl.MixUp(alpha=0.0),

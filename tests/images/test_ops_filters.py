@@ -114,7 +114,7 @@ def by_pillow(chosen: list[Any], encoded: bytes, sample: int, epoch: int, denomi
         if isinstance(step, Scale):
             if denominator > 1:
                 sides = [-(-side // denominator) for side in (full.shape[1], full.shape[0])]
-                pixels = core_testing.decode_region(np.frombuffer(encoded, np.uint8), 0, 0, *sides, denominator)
+                pixels = core_testing.decode_region(np.frombuffer(encoded, np.uint8), 0, 0, *sides, denominator)  # type: ignore[call-arg]
             box = [number / denominator for number in (step.left, step.top, step.width, step.height)]
             pixels = columns_first(pixels, tuple(box), step.to_width, step.to_height, step.interpolation)  # type: ignore[arg-type]
             denominator = 1
@@ -187,7 +187,7 @@ def test_every_layout_has_the_same_numbers_with_every_instruction_set(
 @every_filter
 def test_resize_by_the_shorter_side_then_crop_uses_the_filter(name: ResizeFilter) -> None:
     pixels = smooth_picture(61, 83)
-    decoder = PictureDecoder([tl.Resize(30, name), tl.CenterCrop(24)], array_shape=pixels.shape)  # type: ignore[arg-type]
+    decoder = PictureDecoder([tl.Resize(30, name), tl.CenterCrop(24)], array_shape=pixels.shape)
     images = np.zeros((1, *decoder.shape), np.uint8)
     decoder.run_pixels(decoder.new_scratch(), pixels[None], np.zeros(1, np.uint64), 0, 0, images)
     whole = columns_first(pixels, (0, 0, 83, 61), 40, 30, name)

@@ -180,7 +180,7 @@ def test_the_core_refuses_what_is_no_picture_or_no_operation() -> None:
     good = np.zeros((4, 4, 3), np.uint8)
     for pixels in (good[..., 0], good.astype(np.float32), good[:, ::2]):
         with pytest.raises(TypeError):
-            core_testing.augment(pixels, "Invert", 0.0)
+            core_testing.augment(pixels, "Invert", 0.0)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="sides are"):
         core_testing.augment(good[:0], "Contrast", 0.5)
     with pytest.raises(ValueError, match="no such augmentation"):

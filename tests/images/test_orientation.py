@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import struct
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from trainload.images.packing.levels import LevelOptions, sample_from_source
 
 OPS = [tl.RandomResizedCrop(24), tl.RandomHorizontalFlip(), tl.ColorJitter(0.4, 0.4, 0.4, 0.1)]
 SIDE = 40  # the pictures are square, so that a turned one meets the same crops
-KINDS = {
+KINDS: dict[str, Any] = {
     "JPEG": {"quality": 95},
     "PNG": {},
     "WEBP": {"lossless": True},
@@ -76,7 +77,7 @@ def test_stored_is_the_default_and_takes_no_notice_of_exif(kind: str, tmp_path: 
 
 
 @pytest.mark.parametrize("ops", [None, [tl.CenterCrop((48, 36))]])
-def test_the_dataset_takes_it_too_and_keeps_it_when_pickled(ops: list[object] | None, tmp_path: Path) -> None:
+def test_the_dataset_takes_it_too_and_keeps_it_when_pickled(ops: Any, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     import pickle
 
@@ -98,7 +99,7 @@ def test_another_word_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "x.jpg").write_bytes(oriented(6))
     with pytest.raises(tl.UsageError, match="orientation is 'upright'; give one of stored, exif"):
-        tl.ImageLoader(tmp_path, batch_size=1, ops=[tl.CenterCrop(8)], orientation="upright")
+        tl.ImageLoader(tmp_path, batch_size=1, ops=[tl.CenterCrop(8)], orientation="upright")  # type: ignore[arg-type]
 
 
 def exif_segment(tiff: bytes) -> bytes:

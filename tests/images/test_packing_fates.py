@@ -26,7 +26,7 @@ CAPACITY = (16 << 20) - 16_384
 
 def with_orientation(value: int) -> bytes:
     exif = Image.Exif()
-    exif[levels.ORIENTATION_TAG] = value
+    exif[levels.ORIENTATION_TAG] = value  # type: ignore[attr-defined]
     return encoded(picture(3), exif=exif)
 
 

@@ -100,7 +100,7 @@ def test_a_packed_set_passes_verify(tmp_path: Path) -> None:
     source = class_folders(tmp_path / "src")
     for level in (0, 1, 3):
         tl.pack_images(source, tmp_path / f"{level}.dts", level=level, jobs=1)
-        assert not tl.open(str(tmp_path / f"{level}.dts")).verify().findings
+        assert not tl.DtsReader(tmp_path / f"{level}.dts").verify().findings
 
 
 @pytest.mark.parametrize(

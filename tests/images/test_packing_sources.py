@@ -56,7 +56,7 @@ def test_all_forms_of_a_source_pack_to_the_same_samples(tmp_path: Path) -> None:
     for name, form in forms.items():
         tl.pack_images(form, tmp_path / f"{name}.dts", level=0, jobs=1)
         file = read_packed(tmp_path / f"{name}.dts")
-        packed[name] = (file.samples, file.labels, tl.open(str(tmp_path / f"{name}.dts")).source(3))
+        packed[name] = (file.samples, file.labels, tl.DtsReader(tmp_path / f"{name}.dts").source(3))
     assert all(each == packed["folder"] for each in packed.values())
 
 
@@ -151,7 +151,7 @@ def test_names_that_are_no_utf_8_survive(tmp_path: Path) -> None:
     with open(os.fsencode(folder) + b"/caf\xe9.jpeg", "wb") as file:
         file.write(encoded(picture(1)))
     tl.pack_images(tmp_path / "src", tmp_path / "set.dts", level=0, jobs=1)
-    assert os.fsencode(tl.open(str(tmp_path / "set.dts")).source(0)) == b"a/caf\xe9.jpeg"
+    assert os.fsencode(tl.DtsReader(tmp_path / "set.dts").source(0)) == b"a/caf\xe9.jpeg"
 
 
 def test_a_table_of_many_pictures_costs_few_bytes_each(tmp_path: Path) -> None:

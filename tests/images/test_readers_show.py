@@ -30,7 +30,7 @@ def test_a_packed_set_shows_samples_classes_level_and_size(tmp_path: Path) -> No
 
 
 def test_a_folder_shows_its_size_once_it_is_known(folder: Path) -> None:
-    ds = tl.open_images(folder)
+    ds = tl.FolderReader(folder)
     assert repr(ds) == f"FolderReader('{folder}', 2 samples, 2 classes)"
     assert int(ds.sizes.sum()) == 1000
     assert repr(ds) == f"FolderReader('{folder}', 2 samples, 2 classes, 1.0 kB)"
@@ -44,7 +44,7 @@ def test_names_from_files_are_text_in_a_notebook(folder: Path) -> None:
 def test_a_sample_shows_its_size_and_no_bytes() -> None:
     assert repr(Sample(memoryview(bytes(104_222)), 1, 3)) == "Sample(104,222 bytes, label=1, id=3)"
     pixels = np.zeros((28, 28, 1), np.uint8)
-    assert repr(Sample(memoryview(pixels), 7, 0)) == "Sample(28 x 28 x 1, label=7, id=0)"
+    assert repr(Sample(pixels.data, 7, 0)) == "Sample(28 x 28 x 1, label=7, id=0)"
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -88,7 +89,7 @@ def test_epochs_are_drawn_anew_with_no_call_and_are_the_loaders_where_they_are_n
 @may_fork
 def test_several_loaders_over_one_dataset_share_the_draws(path):
     dataset = tlt.ImageDataset(path, ops=OPS)
-    options = {"multiprocessing_context": "fork", "persistent_workers": True}
+    options: dict[str, Any] = {"multiprocessing_context": "fork", "persistent_workers": True}
     loaders = [DataLoader(dataset, batch_size=24, num_workers=n, **options) for n in (1, 2)]
     found = [next(iter(loaders[k]))[0] for k in (0, 1, 0, 1)]
     assert are_equal(found, by_law(path, [0] * 4, range(4)))

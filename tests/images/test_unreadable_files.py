@@ -8,6 +8,7 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from typer.testing import CliRunner
 import trainload as tl
 from loading_data import jpegs, write_dts, write_folder
 from picture_folders import encoded, picture
-from trainload.cli.app import app, import_module
+from trainload.cli.app import app, import_module  # type: ignore[attr-defined]
 from trainload.images.loading.replacing import default_limit
 from trainload.images.packing import images, set_packer
 from trainload.storage import file as storage_file
@@ -58,8 +59,8 @@ FAULTS: dict[Callable[[Path], None], str] = {
 }
 
 
-def loader_of(ds: object, **options: object) -> tl.ImageLoader:
-    given = {"batch_size": BATCH, "ops": OPS, "with_ids": True, "workers": 2, "shuffle": "none"}
+def loader_of(ds: Any, **options: Any) -> tl.ImageLoader:
+    given: dict[str, Any] = {"batch_size": BATCH, "ops": OPS, "with_ids": True, "workers": 2, "shuffle": "none"}
     return tl.ImageLoader(ds, **{**given, **options})
 
 
@@ -106,7 +107,7 @@ def test_by_default_it_is_an_error_that_names_file_and_cause(
 
 
 @pytest.mark.parametrize("ops", [None, OPS])
-def test_the_dataset_names_it_too(ops: list[object] | None, tmp_path: Path) -> None:
+def test_the_dataset_names_it_too(ops: Any, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     import trainload.torch as tlt
 
@@ -188,7 +189,7 @@ def test_what_the_process_lacks_is_not_the_pictures_fault(
     def fail(*_: object) -> int:
         raise OSError(code, os.strerror(code))
 
-    monkeypatch.setattr(storage_file.os, "open", fail)
+    monkeypatch.setattr(storage_file.os, "open", fail)  # type: ignore[attr-defined]
     with pytest.raises(OSError, match=os.strerror(code)):
         list(loader)
 
@@ -203,7 +204,7 @@ def test_a_disk_that_fails_under_a_packed_set_is_an_error_that_names_the_file(
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     for name in ("preadv", "pread"):
-        monkeypatch.setattr(storage_file.os, name, fail)
+        monkeypatch.setattr(storage_file.os, name, fail)  # type: ignore[attr-defined]
     monkeypatch.setattr(storage_file, "read_at_once", lambda *_: 0)
     with pytest.raises(OSError, match=r"Input/output error: '.*set\.dts'"):
         list(loader)
@@ -222,10 +223,10 @@ def pictures_in(root: Path, count: int) -> Path:
 @pytest.fixture
 def after_listing(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]], None]:
     """Lets something happen to a source between the listing of its files and their reading."""
-    listing = images.open_source
+    listing = images.open_source  # type: ignore[attr-defined]
 
     def arrange(happen: Callable[[], None]) -> None:
-        def open_source(*given: object, **options: object) -> object:
+        def open_source(*given: Any, **options: Any) -> object:
             tables = listing(*given, **options)
             happen()
             return tables
@@ -327,7 +328,7 @@ def test_resume_with_skip_goes_on_behind_a_damaged_picture(tmp_path: Path, monke
     for n in range(12):
         noise = np.random.default_rng(n).integers(0, 256, (300, 600, 3), np.uint8)
         (root / "a" / f"{n:03}.jpeg").write_bytes(encoded(Image.fromarray(noise), quality=97))
-    last = int(images.arrange.random_order(12, 42)[-1])
+    last = int(images.arrange.random_order(12, 42)[-1])  # type: ignore[attr-defined]
     bad = root / "a" / f"{last:03}.jpeg"
     bad.write_bytes(bytes(bad.stat().st_size))
     with pytest.raises(tl.SampleError, match="no picture that Pillow reads"):

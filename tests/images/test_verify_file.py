@@ -10,6 +10,7 @@ import sys
 import warnings
 import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -157,7 +158,7 @@ def test_an_array_file_is_checked_by_every_loader_that_checks(damaged_array, ver
 def test_a_validation_set_that_is_shuffled_on_purpose_says_so(tmp_path):
     folder = class_folders(tmp_path / "pictures", classes=2, each=4)
     tl.pack_images(folder, tmp_path / "val.dts", split="val", level=0, jobs=1)
-    options = {"batch_size": 4, "ops": [tl.CenterCrop(8)]}
+    options: dict[str, Any] = {"batch_size": 4, "ops": [tl.CenterCrop(8)]}
     with pytest.warns(RuntimeWarning, match="validation"):
         tl.ImageLoader(tmp_path / "val.dts", shuffle=True, **options)
     with warnings.catch_warnings():

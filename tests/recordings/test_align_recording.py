@@ -101,7 +101,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
         with pytest.raises(SystemExit) as end:
             main()
         out, err = capsys.readouterr()
-        return Done(end.value.code, out, err)
+        return Done(end.value.code, out, err)  # type: ignore[arg-type]
 
     return call
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -50,7 +51,7 @@ def test_sparse_topics_are_left_out_with_a_warning_and_the_rest_is_sampled(tmp_p
 
 def test_the_stream_that_leaves_nothing_is_named(tmp_path: Path) -> None:
     drive = write(tmp_path / "a.hfr", lidar=every(0.1), tf_static=[3.0], late=every(0.1, 19.5), slow=every(5.0))
-    options = {"duration": "2s", "step": "500ms"}
+    options: dict[str, Any] = {"duration": "2s", "step": "500ms"}
     with pytest.raises(tl.UsageError, match=r"is left: 'tf_static', with 1 frames, .* tl\.Previous\(\)"):
         tl.SequenceDataset(drive, streams=["lidar", "tf_static"], **options)
     with pytest.raises(tl.UsageError, match=r"'late', .*before its first frame"):
@@ -119,7 +120,7 @@ def test_lengths_are_there_whatever_the_data(vary: str) -> None:
         ([clip(0, None)], [[0]]),
         ([clip(0, two, None), clip(1)], [[2, 0], [0, 0]]),
         ([clip(0, two), clip(1, np.ones((5, 9), np.float32))], [[2], [5]]),
-        ([clip(0, np.float32(1)[()])], [[1]]),
+        ([clip(0, np.float32(1)[()])], [[1]]),  # type: ignore[index]
     ):
         clips = [
             Clip(
@@ -134,7 +135,7 @@ def test_lengths_are_there_whatever_the_data(vary: str) -> None:
             )
             for c in clips
         ]
-        assert collate(clips, vary=vary).lengths["s"].tolist() == expected
+        assert collate(clips, vary=vary).lengths["s"].tolist() == expected  # type: ignore[arg-type]
 
 
 def test_streams_of_bytes_are_named_where_a_batch_would_have_them(tmp_path: Path) -> None:
@@ -174,7 +175,8 @@ def test_torch_has_numbers_by_name_where_records_carry_text(tmp_path: Path) -> N
 def test_times_are_whole_nanoseconds_or_written_with_a_unit(tmp_path: Path) -> None:
     drive = tl.open_recording(write(tmp_path / "a.hfr", s=every(0.1)))
     first = START + 15 * STEP
-    reads = (drive.read, drive.read_before, drive.read_nearest, drive.read_at)
+    reads: tuple[Any, ...] = (drive.read, drive.read_before, drive.read_nearest, drive.read_at)
+    time: Any
     for read in reads:
         for time in (first, np.int64(first), "1.5s", "1500ms", str(first)):
             frame = read("s", time)
@@ -185,14 +187,14 @@ def test_times_are_whole_nanoseconds_or_written_with_a_unit(tmp_path: Path) -> N
     assert [f.timestamp_ns for f in drive.read_range("s", "1s", "1.2s")] == [START + 10 * STEP, START + 11 * STEP]
     assert len(list(drive.frames(start_ns="1s", end_ns=START + 2 * S))) == 10
     for call in (
-        lambda: drive.read_range("s", 0, 2.5),
-        lambda: list(drive.frames(start_ns=1.5)),
-        lambda: list(drive.windows.between(0.5, None)),
-        lambda: tl.Nearest(max=0.02),
-        lambda: tl.Interpolate(0.5),
-        lambda: tl.SequenceDataset(drive, duration=2.0, step=1),
-        lambda: tl.align(drive, every=0.1),
+        lambda: drive.read_range("s", 0, 2.5),  # type: ignore[arg-type]
+        lambda: list(drive.frames(start_ns=1.5)),  # type: ignore[arg-type]
+        lambda: list(drive.windows.between(0.5, None)),  # type: ignore[arg-type]
+        lambda: tl.Nearest(max=0.02),  # type: ignore[arg-type]
+        lambda: tl.Interpolate(0.5),  # type: ignore[arg-type]
+        lambda: tl.SequenceDataset(drive, duration=2.0, step=1),  # type: ignore[arg-type]
+        lambda: tl.align(drive, every=0.1),  # type: ignore[arg-type]
     ):
         with pytest.raises(tl.UsageError, match="nanoseconds"):
             call()
-    assert len(tl.SequenceDataset(drive, duration=np.int64(2 * S), step=np.int64(S), streams=["s"])) == 9
+    assert len(tl.SequenceDataset(drive, duration=np.int64(2 * S), step=np.int64(S), streams=["s"])) == 9  # type: ignore[arg-type]

@@ -149,7 +149,7 @@ def test_an_aligned_sample_is_its_pair(drive: Path) -> None:
         acceleration = kept.values("imu")["acceleration"][row]
         assert np.array_equal(clip.values["imu"][0][:3], acceleration, equal_nan=True)
     batch = collate([dataset[0], dataset[1]], squeeze=dataset.squeeze)
-    assert batch.values["camera"].shape == (2, 24, 32, 3) and batch.masks["camera"].tolist() == [True, True]
+    assert np.shape(batch.values["camera"]) == (2, 24, 32, 3) and batch.masks["camera"].tolist() == [True, True]
 
 
 @pytest.mark.parametrize("chunk_bytes", [1, 8 << 20])
@@ -204,10 +204,8 @@ def test_what_varies_is_padded_or_listed_and_masked() -> None:
 
 
 def test_frames_of_other_numbers_are_listed_not_cast() -> None:
-    rows = [np.full((2, 2), 7, np.uint8)], [np.full((2, 2), 700, np.uint16)]
-    clips = [
-        Clip(n, 0, n, 0, 0, {"s": list(row)}, {"s": np.array([0])}, {"s": np.array([0])}) for n, row in enumerate(rows)
-    ]
+    rows: list[list[np.ndarray]] = [[np.full((2, 2), 7, np.uint8)], [np.full((2, 2), 700, np.uint16)]]
+    clips = [Clip(n, 0, n, 0, 0, {"s": row}, {"s": np.array([0])}, {"s": np.array([0])}) for n, row in enumerate(rows)]
     assert [row[0].max() for row in collate(clips).values["s"]] == [7, 700]
 
 

@@ -10,6 +10,7 @@ import struct
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -257,7 +258,24 @@ def test_any_change_of_a_source_gives_a_recording_or_an_error_of_ours(tmp_path, 
         file.write_bytes(sound[file])
 
 
-VALUES = (None, [], {}, [1], {"a": 1}, "", "x", -1, 1 << 70, 10**400, float("nan"), True, "\ud800", [[]], "/", 0.5)
+VALUES: tuple[Any, ...] = (
+    None,
+    [],
+    {},
+    [1],
+    {"a": 1},
+    "",
+    "x",
+    -1,
+    1 << 70,
+    10**400,
+    float("nan"),
+    True,
+    "\ud800",
+    [[]],
+    "/",
+    0.5,
+)
 
 
 def changed(value, draw: random.Random):

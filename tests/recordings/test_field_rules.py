@@ -139,7 +139,7 @@ def test_a_recorder_declares_and_a_caller_overrides(tmp_path: Path) -> None:
     record = [("w", "<f8"), ("x", "<f8"), ("y", "<f8"), ("z", "<f8"), ("heading", "<f4"), ("fix", "<f8", (2,))]
     fields = {("w", "x", "y", "z"): "quaternion_wxyz", "heading": "angle_degrees", "fix": ("linear", "previous")}
     with HyperframeWriter(tmp_path / "a.hfr", window="1s") as writer:
-        stream = writer.add_stream("pose", dtype=record, packed=True, fields=fields)
+        stream = writer.add_stream("pose", dtype=record, packed=True, fields=fields)  # type: ignore[arg-type]
         for k, (x, y, z, w) in enumerate(turning(4).tolist()):
             sample = np.array([(w, x, y, z, [350, 10, 30, 50][k], (k, k))], record)
             writer.append(stream, k * 10 * MS, sample.tobytes())

@@ -25,7 +25,7 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Written:
     return write_drive(tmp_path_factory.mktemp("good") / "good.hfr", seconds=0.4)
 
 
-def _header(data: bytes) -> HyperframeHeader:
+def _header(data: bytes | bytearray) -> HyperframeHeader:
     return HyperframeHeader.from_bytes(bytes(data[:HEADER_BYTES]), file_size=len(data))
 
 

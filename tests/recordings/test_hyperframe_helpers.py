@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trainload.errors import FormatError, UsageError
+from trainload.recordings.format.hyperframe import CODEC_MASK
 from trainload.recordings.reading import frame as frame_module
 from trainload.recordings.reading import hyperframe as hyperframe_module
 from trainload.recordings.reading import window as window_module
@@ -34,7 +36,7 @@ Found = list[tuple[str, int, bytes]]
 def every_compressed_frame_takes_long() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for module in (window_module, hyperframe_module):
-            patch.setattr(module, "takes_long", lambda flags, size: bool(flags & frame_module.CODEC_MASK))
+            patch.setattr(module, "takes_long", lambda flags, size: bool(flags & CODEC_MASK))
         yield
 
 
@@ -44,9 +46,9 @@ def unpacked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     numbers: list[int] = []
     unpack = frame_module._unpack
 
-    def counted(entry: frame_module.Entry, *rest: object) -> memoryview:
+    def counted(entry: Any, *rest: Any) -> memoryview:
         numbers.append(entry[2])
-        return unpack(entry, *rest)  # type: ignore[arg-type]
+        return unpack(entry, *rest)
 
     monkeypatch.setattr(frame_module, "_unpack", counted)
     return numbers

@@ -173,7 +173,7 @@ def test_temporary_files_go_whatever_happens(tmp_path, storage):
     items = source.items()
     next(items)
     assert len(left()) == 1
-    items.close()
+    items.close()  # type: ignore[attr-defined]
     assert left() == []
 
     list(source.items())

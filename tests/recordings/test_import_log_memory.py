@@ -127,7 +127,7 @@ def test_numbers_that_nothing_describes_do_not_become_ever_more_streams(tmp_path
     source = bag2_of_nonsense(tmp_path / "bag", 1000)
     frames = [item for item in source.items() if hasattr(item, "wrapping")]
     assert len(frames) == 1000
-    assert len({frame.stream for frame in frames}) == MAX_UNDESCRIBED + 1
+    assert len({frame.stream for frame in frames}) == MAX_UNDESCRIBED + 1  # type: ignore[union-attr]
     assert len(source.channels) == MAX_UNDESCRIBED + 2
 
 

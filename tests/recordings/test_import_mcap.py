@@ -6,6 +6,7 @@ import base64
 import json
 import random
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -42,10 +43,10 @@ def write_log(path: Path, *, compression: str = "ZSTD", count: int = 12, chunk_s
     return path
 
 
-def contents(path: Path) -> list[tuple]:
+def contents(path: Path) -> list[tuple[Any, ...]]:
     with path.open("rb") as file:
         reader = make_reader(file)
-        found = [
+        found: list[tuple[Any, ...]] = [
             (
                 s and (s.name, s.encoding, s.data),
                 c.topic,
@@ -128,7 +129,7 @@ def test_an_imported_log_is_aligned_by_its_acquisition_times(drive_path):
 def test_unknown_types_stay_whole_with_their_schema(drive_path):
     with tl.open_recording(drive_path) as drive:
         frame = drive.read_at_index("note", 2)
-        assert ROS2.deserialize_cdr(bytes(frame.data), "std_msgs/msg/String").data == "note 2"
+        assert ROS2.deserialize_cdr(bytes(frame.data), "std_msgs/msg/String").data == "note 2"  # type: ignore[attr-defined]
         channel = drive.meta["import"]["channels"][drive.meta["import"]["streams"]["note"]["channel"]]
         assert (channel["type"], channel["schema_encoding"]) == ("std_msgs/msg/String", "ros2msg")
         assert "string data" in channel["schema"]

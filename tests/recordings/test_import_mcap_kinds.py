@@ -8,6 +8,7 @@ import json
 import struct
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -54,9 +55,13 @@ def facts(kind: str, fields: dict) -> tuple:
     return kind, *(str(value) for value in plain)
 
 
-def contents(path: Path) -> tuple[list[tuple], list[tuple]]:
+def contents(path: Path) -> tuple[list[tuple[Any, ...]], list[str]]:
     """Messages with their channel and schema in order; and schemas, channels, attachments and metadata."""
-    schemas, channels, messages, others = {0: ()}, {}, [], set()
+    schemas: dict[int, tuple[Any, ...]] = {0: ()}
+    channels: dict[int, tuple[Any, ...]] = {}
+    messages: list[tuple[Any, ...]] = []
+    others: set[tuple[Any, ...]] = set()
+    found: Any
     with path.open("rb") as file:
         for found in StreamReader(file).records:
             kind, fields = type(found).__name__, vars(found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -86,7 +87,7 @@ def test_windows_that_were_committed_are_not_compressed_again(tmp_path, monkeypa
     source, out = write_log(tmp_path / "log.mcap"), tmp_path / "drive.hfr"
     interrupt(source, out, 300)
     compressed = []
-    real = compressor.encode_payload
+    real = compressor.encode_payload  # type: ignore[attr-defined]
     monkeypatch.setattr(compressor, "encode_payload", lambda *a: (compressed.append(a), real(*a))[1])
     import_source(McapSource(source), out, codec="zstd", resume=True)
     assert 100 < len(compressed) < 200
@@ -165,7 +166,10 @@ class Disordered:
 
     def __init__(self, seed: int, stop_before: int = -1) -> None:
         self.rng, self.stop_before = random.Random(seed), stop_before
-        self.damage, self.channels, self.notes, self.meta = Damage(), [], [], {}
+        self.damage = Damage()
+        self.channels: list[Any] = []
+        self.notes: list[str] = []
+        self.meta: dict[str, Any] = {}
 
     def survey(self):
         return {}
@@ -290,10 +294,11 @@ def test_of_two_leftovers_the_larger_counts_if_both_are_of_one_import(tmp_path):
 
 def test_an_import_that_still_runs_is_not_resumed(tmp_path):
     source, out = write_log(tmp_path / "log.mcap"), tmp_path / "drive.hfr"
-    refused = []
+    refused: list[dict[str, Any]] = []
+    asked: tuple[dict[str, Any], ...] = ({"resume": True}, {"overwrite": True})
 
     def second(done: int, total: int) -> None:
-        for options in ({"resume": True}, {"overwrite": True}):
+        for options in asked:
             if not out.exists():
                 with pytest.raises(UsageError, match="another process is writing this file"):
                     import_source(McapSource(source), out, **options)

@@ -151,7 +151,7 @@ def test_what_an_import_does_for_a_stream_does_not_grow_with_their_number(tmp_pa
     from trainload.recordings.importers import import_source as module
 
     count, described, tables = 300, [], []
-    real, infos = module._channel_facts, StreamSet.infos.fget
+    real, infos = module._channel_facts, StreamSet.infos.fget  # type: ignore[attr-defined]
     monkeypatch.setattr(module, "_channel_facts", lambda channel: described.append(1) or real(channel))
     monkeypatch.setattr(StreamSet, "infos", property(lambda self: tables.append(1) or infos(self)))
     definitions = [(bytes_of.CHANNEL, bytes_of.channel(k, 0, f"/{k}", "x")) for k in range(count)]

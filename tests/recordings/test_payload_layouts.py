@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ NUMBERS = ["|u1", "<u2", "<i2", "<f4", "<f8"]
 ENCODINGS = {"|u1": "8UC", "<u2": "16UC", "<i2": "16SC", "<f4": "32FC", "<f8": "64FC"}
 
 
-def stored(path: Path, payload: bytes, **about: object) -> np.ndarray:
+def stored(path: Path, payload: bytes, **about: Any) -> np.ndarray:
     with HyperframeWriter(path, overwrite=True) as writer:
         writer.append(writer.add_stream("s", **about), 0, payload)
     with tl.open_recording(path) as drive:
@@ -97,7 +98,7 @@ POINT = {"names": ["x", "y", "z", "intensity"], "offsets": [0, 4, 8, 16], "items
 @pytest.mark.parametrize("big", [False, True])
 @pytest.mark.parametrize("padding", [None, 0, 24])
 def test_points_are_numbers_without_what_lies_between_them(tmp_path: Path, big: bool, padding: int | None) -> None:
-    points = np.zeros((2, 5), {**POINT, "formats": [">f4" if big else "<f4"] * 4})
+    points = np.zeros((2, 5), {**POINT, "formats": [">f4" if big else "<f4"] * 4})  # type: ignore[call-overload]
     for n, name in enumerate(points.dtype.names):
         points[name] = np.arange(10).reshape(2, 5) + n / 4
     payload = b"".join(row.tobytes() + b"\xee" * (padding or 0) for row in points)
@@ -188,7 +189,8 @@ def image_message(encoding: str, payload: bytes, step: int) -> bytes:
 
 def test_an_import_says_what_stays_bytes_and_keeps_every_byte() -> None:
     channel = Channel("/cam", "sensor_msgs/msg/Image", "cdr")
-    topics, frames = TopicStreams([channel], Damage()), []
+    topics = TopicStreams([channel], Damage())
+    frames: list[Any] = []
     for encoding, size, step in (("nv12", 36, 6), ("nv12", 36, 6), ("mono8", 32, 8)):
         message = image_message(encoding, bytes(range(size)), step)
         frames += topics.items(LogMessage(0, 10**9, 10**9, 0, memoryview(message)))

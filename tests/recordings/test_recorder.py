@@ -209,7 +209,7 @@ def test_a_follower_reads_finished_windows_while_the_file_grows(tmp_path: Path) 
 def test_a_split_loses_no_frame_and_every_part_stands_alone(tmp_path: Path, by: str) -> None:
     folder = tmp_path / "drive"
     options = {"split_bytes": 20_000} if by == "size" else {"split_duration": "200ms"}
-    with Recorder(folder, window="20ms", lateness="40ms", **options) as recorder:  # type: ignore[arg-type]
+    with Recorder(folder, window="20ms", lateness="40ms", **options) as recorder:
         recorder.add_stream("a", codec="lz4")
         recorder.add_stream("imu", dtype="<u4", packed=True)
         for n in range(1000):
@@ -341,7 +341,7 @@ def test_an_exception_in_the_with_block_still_leaves_a_finished_file(tmp_path: P
 def test_misuse_is_a_usage_error(tmp_path: Path) -> None:
     for options in ({"policy": "never"}, {"queue_bytes": 0}, {"split_bytes": 0}, {"sync_every": "soon"}, {"window": 0}):
         with pytest.raises(UsageError):
-            Recorder(tmp_path / "bad.hfr", **options)  # type: ignore[arg-type]
+            Recorder(tmp_path / "bad.hfr", **options)
     recorder = Recorder(tmp_path / "a.hfr")
     with pytest.raises(UsageError):
         recorder.write("nobody", 0, b"x")

@@ -46,7 +46,7 @@ def record_until_killed(path: Path, acknowledge: int, *, short_runs: bool) -> No
         lateness="5ms",
         sync_every="2ms",
         queue_bytes=20_000,
-        on_commit=lambda windows, _: os.write(acknowledge, windows.to_bytes(4, "little")) and None,
+        on_commit=lambda windows, _: os.write(acknowledge, windows.to_bytes(4, "little")) and None,  # type: ignore[arg-type]
     )
     for name, period in RATES:
         recorder.add_stream(name, codec="lz4" if name == "lidar" else "none", rate_hz=1000 / period)

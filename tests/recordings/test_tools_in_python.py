@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -71,7 +72,8 @@ def test_an_exception_of_progress_ends_the_work_and_leaves_no_file_under_the_nam
 def test_an_import_from_python_is_the_import_of_the_command(
     good: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    log, options = good.path.with_suffix(".mcap"), {"window": "50ms", "codec": "zstd", "times": "log"}
+    log = good.path.with_suffix(".mcap")
+    options: dict[str, Any] = {"window": "50ms", "codec": "zstd", "times": "log"}
     report = tl.import_recording(log, tmp_path / "a.hfr", format="mcap", clocks={"imu": "host"}, **options)
     words = [word for name, value in options.items() for word in (f"--{name}", value)]
     monkeypatch.setattr(

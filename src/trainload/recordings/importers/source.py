@@ -142,8 +142,10 @@ class Source(Protocol):
     channels: list[Channel]
     notes: list[str]
     """What the user should know of how it was read, in sentences."""
-    meta: Mapping[str, Any]
-    """What the recording's META says besides, where the source is an export of one."""
+
+    @property
+    def meta(self) -> Mapping[str, Any]:
+        """What the recording's META says besides, where the source is an export of one."""
 
     def survey(self) -> dict[str, Span]:
         """Every stream's or topic's span, by name; cheap where the source has an index, else one pass over it."""
