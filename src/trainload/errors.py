@@ -103,3 +103,49 @@ class SampleError(TrainloadError):
 
 def _rebuild_sample_error(reason: str, sample: int, block: int | None, source: str, path: str) -> SampleError:
     return SampleError(reason, sample=sample, block=block, source=source, path=path)
+
+
+class RemoteError(TrainloadError, OSError):
+    """An object that could not be read from its server, after as many tries as that cause deserves.
+
+    url: without its query, which may hold a signature. reason: the last cause, with the server's request id where it
+    gave one. tries: requests that were made.
+    """
+
+    def __init__(self, reason: str, *, url: str, tries: int = 1) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.url = url
+        self.tries = tries
+
+    def __str__(self) -> str:
+        after = f" (after {self.tries} tries)" if self.tries > 1 else ""
+        return f"{self.reason}{after}: {self.url}"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild_remote_error, (self.reason, self.url, self.tries)
+
+
+def _rebuild_remote_error(reason: str, url: str, tries: int) -> RemoteError:
+    return RemoteError(reason, url=url, tries=tries)
+
+
+class DatasetChangedError(TrainloadError):
+    """An object is no longer the one that was opened: its bytes must not be mixed with those read before.
+
+    old, new: what the server calls the two states (ETag and size), new "" where it does not say.
+    """
+
+    def __init__(self, url: str, old: str, new: str) -> None:
+        super().__init__(url, old, new)
+        self.url = url
+        self.old = old
+        self.new = new
+
+    def __str__(self) -> str:
+        now = f"is {self.new} now" if self.new else "is another one now"
+        return f"the object was {self.old} when it was opened and {now}; open it again: {self.url}"
+
+
+class ForkSafetyError(TrainloadError):
+    """A forked process would hang in a library that its parent has used; the message names the way out."""

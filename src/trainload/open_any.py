@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from trainload.errors import UsageError
 from trainload.storage.containers import HYPERFRAME, AnyPath, find_files, holds_recordings, read_kind
+from trainload.storage.location import access_of
 
 if TYPE_CHECKING:
     from trainload.images.classes.given import GivenClasses
@@ -21,6 +22,9 @@ def open(
     classes: GivenClasses | None = None,
     classes_as_is: bool = False,
     verify: Literal["file"] | None = None,
+    storage: Mapping[str, str] | None = None,
+    cache: AnyPath | None = None,
+    cache_bytes: int | str = "auto",
 ) -> ImageReader | HyperframeReader:
     """The reader for one file, all volumes of a set (a list or a pattern such as "train-*.dts"), or a folder.
 
@@ -31,10 +35,13 @@ def open(
     classes: of class folders, all class names in label order: a list, a set that has them, or the path of a set, of
     class folders or of a text file with one name per line. classes_as_is: folders named train, val, test and the like
     are classes. verify: "file" compares the CRC-32 of a set's files first, once (`open_images`).
+    A path may be a URL, s3://, gs://, az:// or https:// (docs/remote.md), of a bucket also a pattern, or with a final
+    `/` all that lies there. storage: options of its client. cache: a folder of this machine that keeps what was read.
+    cache_bytes: what this set may take of it, a number or "200GB"; "auto": all of the set, as the disk allows.
     Raises FormatError for bytes that are none of these, UsageError for a pattern that matches nothing, OSError where
-    the system cannot open a file.
+    the system cannot open a file, RemoteError where a server gives no object.
     """
-    paths = find_files(path)
+    paths = find_files(path, access_of(storage, cache, cache_bytes))
     if not _is_recording(paths):
         from trainload.images.reading.open import open_images
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from trainload.errors import FormatError
 from trainload.images.classes.walk import holds_pictures
 from trainload.storage.containers import HYPERFRAME, AnyPath, find_files, holds_recordings, read_kind
+from trainload.storage.location import is_url
 from trainload.verify_any import find_sets
 
 
@@ -27,7 +28,7 @@ def find_all_sets(paths: AnyPath | Sequence[AnyPath]) -> list[list[str]]:
         inside = _sets_inside(path)
         for each in inside or [path]:
             met.append(each)
-            if Path(each).is_dir():
+            if not is_url(each) and Path(each).is_dir():
                 sets.append([each])
             else:
                 (recordings if _is_recording(each) else files).append(each)
@@ -41,7 +42,7 @@ def find_all_sets(paths: AnyPath | Sequence[AnyPath]) -> list[list[str]]:
 
 def _sets_inside(path: str) -> list[str]:
     """The .dts files of a folder that has no folders of pictures."""
-    if not Path(path).is_dir():
+    if is_url(path) or not Path(path).is_dir():
         return []
     with os.scandir(path) as entries:
         listed = sorted(entries, key=lambda entry: entry.name)

@@ -19,7 +19,7 @@ from trainload.images.files.extension import Extension
 from trainload.images.files.volumes import read_header
 from trainload.images.format.dts import CIFAR10, CIFAR100, MNIST, DtsHeader
 from trainload.storage.containers import AnyPath, find_files, read_kind
-from trainload.storage.file import FileSource
+from trainload.storage.location import is_url, open_source
 
 
 def verify(
@@ -68,7 +68,7 @@ def find_sets(paths: Sequence[str]) -> list[list[str]]:
     sets: list[list[str]] = []
     volumes: list[tuple[str, DtsHeader, str]] = []  # path, header, UUID
     for path in paths:
-        if Path(path).is_dir():
+        if not is_url(path) and Path(path).is_dir():
             parts = sorted(map(str, Path(path).glob("*.hfr")))
             if not parts:
                 raise UsageError(f"a folder of pictures carries no checksums to verify: {path}")
@@ -82,7 +82,7 @@ def find_sets(paths: Sequence[str]) -> list[list[str]]:
 
 def _volume_of_several(path: str) -> tuple[DtsHeader, str] | None:
     """Header and UUID of a volume; None for a set in one file, a recording, and what its check will find damaged."""
-    with FileSource(path) as source:
+    with open_source(path) as source:
         try:
             header = read_header(source)
             if header.num_volumes == 1:

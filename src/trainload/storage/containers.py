@@ -9,7 +9,7 @@ from pathlib import Path
 
 from trainload.errors import UsageError
 from trainload.formats.rules import FILE_MAGIC
-from trainload.storage.file import FileSource
+from trainload.storage.location import Access, Url, is_url, open_source
 
 AnyPath = str | os.PathLike[str]
 
@@ -17,16 +17,23 @@ HYPERFRAME = "HFRM"  # what `read_kind` calls a recording; a DTS file is called 
 _DTS_MAGIC, _HYPERFRAME_MAGIC = b".DTS", b"HFRM"
 _DATASET_TYPE = slice(8, 16)  # docs/spec/dts.md, section 2
 _HEAD_BYTES = 16
+SUFFIXES = (".dts", ".hfr")
 
 
-def find_files(path: AnyPath | Sequence[AnyPath]) -> list[str]:
-    """The files that a path, a list of paths or a pattern names, sorted. Raises UsageError for none."""
+def find_files(path: AnyPath | Sequence[AnyPath], access: Access | None = None) -> list[str]:
+    """The files that a path, a list of paths or a pattern names, sorted. Raises UsageError for none.
+
+    Of a bucket: the objects that a pattern names, or that lie right under a URL with a final `/`. access: how they are
+    read; the URLs that are given carry it.
+    """
     if not isinstance(path, str | os.PathLike):
-        found = [name for one in path for name in find_files(one)]
+        found = [name for one in path for name in find_files(one, access)]
         if not found:
             raise UsageError("no path was given")
         return found
     name = os.fspath(path)
+    if is_url(name):
+        return _find_objects(name if isinstance(name, Url) else Url(name, access))
     if glob.has_magic(name) and not Path(name).exists():
         matches = sorted(glob.glob(name))  # noqa: PTH207 (a pattern may be absolute, Path.glob refuses those)
         if not matches:
@@ -35,9 +42,20 @@ def find_files(path: AnyPath | Sequence[AnyPath]) -> list[str]:
     return [name]
 
 
+def _find_objects(url: Url) -> list[str]:
+    from trainload.storage.objects import is_pattern, listed
+
+    if not is_pattern(url):
+        return [url]
+    found = [each for each in listed(url) if not url.endswith("/") or each.endswith(SUFFIXES)]
+    if not found:
+        raise UsageError(f"the bucket has no object of that name: {url}")
+    return list(found)
+
+
 def read_kind(path: str) -> str:
     """What a file is by its first bytes: HYPERFRAME, or a DTS file's dataset type. Raises FormatError for others."""
-    with FileSource(path) as source:
+    with open_source(path) as source:
         head = source.read_at(0, min(_HEAD_BYTES, source.size))
     if head[:4] == _HYPERFRAME_MAGIC:
         return HYPERFRAME
@@ -54,4 +72,4 @@ def read_kind(path: str) -> str:
 
 def holds_recordings(path: str) -> bool:
     """True for a folder of the parts of a recording, which is no folder of class folders."""
-    return Path(path).is_dir() and any(Path(path).glob("*.hfr"))
+    return not is_url(path) and Path(path).is_dir() and any(Path(path).glob("*.hfr"))

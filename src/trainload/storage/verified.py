@@ -15,11 +15,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from trainload.storage.location import Url, is_url
+
 SETTLED_NS = 2_000_000_000  # a change soon after another may leave the times of a file as they are
 
 
 def file_identity(path: str, crc: int) -> str:
-    """What changes when a file does: place, device, inode, size and times; with the CRC-32 that its header states."""
+    """What changes when a file does: place, device, inode, size and times; with the CRC-32 that its header states.
+
+    Of an open object: its URL, ETag and size.
+    """
+    if isinstance(path, Url) and path.pin is not None:
+        return json.dumps([str(path), 0, 0, path.pin.size, path.pin.etag, 0, crc])
     status = Path(path).stat()
     times = [status.st_mtime_ns, status.st_ctime_ns]
     return json.dumps([os.path.realpath(path), status.st_dev, status.st_ino, status.st_size, *times, crc])
@@ -69,7 +76,7 @@ def _open_mark(path: str) -> int:
         home = os.environ.get("XDG_CACHE_HOME", "")
         folder = (Path(home) if Path(home).is_absolute() else Path.home() / ".cache") / "trainload" / "verified"
         folder.mkdir(parents=True, exist_ok=True)
-        name = hashlib.sha256(os.fsencode(os.path.realpath(path))).hexdigest()[:32]
+        name = hashlib.sha256(os.fsencode(path if is_url(path) else os.path.realpath(path))).hexdigest()[:32]
         fd = os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
     except (OSError, RuntimeError):  # RuntimeError: there is no home
         return -1

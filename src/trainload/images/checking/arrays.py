@@ -15,7 +15,7 @@ from trainload.formats.findings import Finding, Report
 from trainload.images.files.volumes import read_header
 from trainload.images.format import rules
 from trainload.images.format.dts import ARRAY_HEADER_BYTES, HEADER_BYTES_USED, DtsHeader
-from trainload.storage.file import FileSource
+from trainload.storage.location import open_source
 from trainload.storage.source import Source
 
 _STANDARD_SPLITS = {
@@ -33,7 +33,7 @@ _READ_BYTES = 16 << 20
 def verify_array(path: str) -> Report:
     """Check one file whole. Memory: 16 MB. Raises OSError only; damage is in the Report."""
     report = Report(path)
-    with FileSource(path) as source:
+    with open_source(path) as source:
         report.checked = {"bytes": source.size}
         try:
             header = read_header(source)

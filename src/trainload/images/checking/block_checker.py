@@ -24,7 +24,7 @@ from trainload.images.format.dts import (
     IMAGE_HEADER_BYTES,
     DtsHeader,
 )
-from trainload.storage.file import FileSource
+from trainload.storage.location import open_source
 
 # Gives the pixels, uint8 [h, w, c], or raises whatever it likes with the reason as its text.
 Decoder = Callable[[memoryview], NDArray[np.uint8]]
@@ -78,7 +78,7 @@ class BlockChecker:
             self._buffer = np.empty(BLOCK_SIZE, np.uint8)
         data = self._buffer
         try:
-            with FileSource(self.path) as source:
+            with open_source(self.path) as source:
                 source.readinto_at(offset, data.data)
         except FormatError as error:
             result.findings.append(Finding.from_error(error, block=k))

@@ -24,7 +24,7 @@ from trainload.images.files.extension import Extension
 from trainload.images.files.volumes import check_same_set, check_volume_set
 from trainload.images.format import rules
 from trainload.images.format.dts import BLOCK_SIZE, IMAGE_HEADER_BYTES, DtsHeader
-from trainload.storage.file import FileSource
+from trainload.storage.location import open_source
 
 _BLOCKS_PER_TASK = 4
 _MIN_BLOCKS_PER_JOB = 8  # below this a process costs more than it saves
@@ -74,7 +74,7 @@ def verify_volumes(
 
 
 def _read_region(path: str) -> Region:
-    with FileSource(path) as source:
+    with open_source(path) as source:
         return check_region(source)
 
 

@@ -9,7 +9,6 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
 from isal import isal_zlib
@@ -18,7 +17,7 @@ from trainload.formats.progress import Progress
 from trainload.images.files.volumes import read_header
 from trainload.images.format import rules
 from trainload.images.format.dts import DtsHeader
-from trainload.storage.file import FileSource
+from trainload.storage.location import name_of, open_source
 from trainload.storage.source import Source
 from trainload.storage.verified import file_identity, mark_of
 
@@ -38,9 +37,9 @@ def check_whole_files(
 
 
 def _check_one(path: str, known: frozenset[str], progress: Progress | None) -> str:
-    with FileSource(path) as source:
+    with open_source(path) as source:
         header = read_header(source)
-        identity = file_identity(path, header.crc_code)
+        identity = file_identity(source.path, header.crc_code)
         if identity in known:
             return identity
         with mark_of(path) as mark:
@@ -49,7 +48,7 @@ def _check_one(path: str, known: frozenset[str], progress: Progress | None) -> s
             shows = mark.is_shared or os.environ.get("LOCAL_RANK", "0") == "0"
             with _bar(path, shows=shows and progress is None) as bar:
                 _compare(source, header, progress or bar)
-            if file_identity(path, header.crc_code) == identity:  # it stayed as it was
+            if file_identity(source.path, header.crc_code) == identity:  # it stayed as it was
                 mark.write(identity)
     return identity
 
@@ -86,5 +85,5 @@ def _bar(path: str, *, shows: bool) -> Iterator[Progress | None]:
 
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with RichProgress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(f"checking {Path(path).name!a}", total=None)
+        task = bar.add_task(f"checking {name_of(path)!a}", total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -16,7 +16,7 @@ from trainload.images.files.extension import Extension
 from trainload.images.format import rules
 from trainload.images.format.block import BlockHeader
 from trainload.images.format.dts import BLOCK_SIZE, HEADER_BYTES_USED, DtsHeader
-from trainload.storage.file import FileSource
+from trainload.storage.location import open_source
 from trainload.storage.source import Source
 
 # What all volumes of one set must agree on.
@@ -68,7 +68,7 @@ def open_volumes(paths: Sequence[str]) -> tuple[Volume, ...]:
     sources: list[Source] = []
     try:
         for path in paths:
-            sources.append(FileSource(path))
+            sources.append(open_source(path))
         headers = [read_header(source) for source in sources]
         check_volume_set(headers, paths)
         extensions = [Extension.read(source, header) for source, header in zip(sources, headers)]
@@ -155,12 +155,11 @@ def read_block_headers(volume: Volume) -> list[BlockHeader]:
     """The checked block headers of one volume. Raises FormatError also where they hold another number of samples."""
     header, path = volume.header, volume.source.path
     starts = range(header.header_bytes, header.header_bytes + header.num_blocks * BLOCK_SIZE, BLOCK_SIZE)
-    for offset in starts:  # a fifth of the time where the system's cache is cold
-        volume.source.will_need(offset, header.block_header_size)
-    blocks = []
-    for k, offset in enumerate(starts):
-        data = volume.source.read_at(offset, header.block_header_size)
-        blocks.append(BlockHeader.from_bytes(data, header, k, offset=offset, path=path))
+    heads = volume.source.read_many([(offset, header.block_header_size) for offset in starts])
+    blocks = [
+        BlockHeader.from_bytes(head, header, k, offset=offset, path=path)
+        for k, (head, offset) in enumerate(zip(heads, starts))
+    ]
     counts = np.array([len(block.sizes) for block in blocks], np.int64)
     volume.extension.check_block_counts(counts)
     if counts.sum() != header.num_samples:

@@ -22,7 +22,7 @@ from trainload.images.format.dts import DtsHeader
 from trainload.images.reading.describe import in_html, in_one_line, size_text
 from trainload.images.reading.facts import header_facts
 from trainload.images.reading.sample import Sample
-from trainload.storage.file import FileSource
+from trainload.storage.location import open_source
 
 
 class ArrayReader:
@@ -36,7 +36,7 @@ class ArrayReader:
     verified_files: frozenset[str] = frozenset()  # identities of the files that were compared whole
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._source = FileSource(path)
+        self._source = open_source(path)
         self.path = self._source.path
         self.paths = (self.path,)
         try:

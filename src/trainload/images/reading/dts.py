@@ -26,7 +26,6 @@ from trainload.images.format.dts import BLOCK_SIZE, DtsHeader
 from trainload.images.reading.describe import in_html, in_one_line, size_text
 from trainload.images.reading.facts import facts_of
 from trainload.images.reading.sample import Sample
-from trainload.storage.file import FileSource
 from trainload.storage.read_plan import join_requests
 
 if TYPE_CHECKING:
@@ -125,8 +124,7 @@ class DtsReader:
 
     def identity(self) -> Hashable:
         """Equal for readers of the same files in the same state; nothing is read."""
-        sources = [volume.source for volume in self._volumes]
-        return tuple(source.identity() if isinstance(source, FileSource) else source for source in sources)
+        return tuple(volume.source.identity() for volume in self._volumes)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -233,7 +231,7 @@ class DtsReader:
         copy = object.__new__(DtsReader)
         copy.__dict__.update(self.__dict__)
         copy._volumes = tuple(
-            Volume(FileSource(volume.source.path), volume.header, volume.extension) for volume in self._volumes
+            Volume(volume.source.clone(), volume.header, volume.extension) for volume in self._volumes
         )
         return copy
 

@@ -25,8 +25,9 @@ from trainload.recordings.format.records import Hole, WindowRecord, walk_records
 from trainload.recordings.format.streams import StreamInfo, streams_from_bytes
 from trainload.recordings.format.windows import WindowTable
 from trainload.recordings.reading.tables import find_sections, read_header, read_section
-from trainload.storage.file import FileSource
+from trainload.storage.location import open_source
 from trainload.storage.reused import StepMemory
+from trainload.storage.source import Source
 
 MAX_FINDINGS = 1000  # of one kind; the rest is counted in `checked`
 _READ_BYTES = LEAST_HUGE_BYTES
@@ -38,7 +39,7 @@ def verify_hyperframe(path: str | os.PathLike[str], *, progress: Progress | None
     progress: gets bytes of payload. Cost: one read of the whole file. Raises OSError
     where the system cannot read; damage is in the Report.
     """
-    with FileSource(path) as source:
+    with open_source(path) as source:
         return _Verification(source, progress).run()
 
 
@@ -55,7 +56,7 @@ def verify_parts(paths: Sequence[str], *, progress: Progress | None = None) -> R
 
 
 class _Verification:
-    def __init__(self, source: FileSource, progress: Progress | None) -> None:
+    def __init__(self, source: Source, progress: Progress | None) -> None:
         self._source = source
         self._progress = progress
         self._report = Report(source.path, checked={"kind": "HFRM", "bytes": source.size})

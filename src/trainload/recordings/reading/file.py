@@ -31,8 +31,8 @@ from trainload.recordings.format.sections import (
 from trainload.recordings.format.streams import StreamInfo, streams_from_bytes
 from trainload.recordings.format.windows import WindowTable, window_table
 from trainload.recordings.reading.index import read_index
-from trainload.recordings.reading.tables import find_sections, read_header, read_section
-from trainload.storage.file import FileSource
+from trainload.recordings.reading.tables import find_sections, hold_tables, read_header, read_section
+from trainload.storage.location import open_source
 
 
 class HyperframeFile:
@@ -47,7 +47,7 @@ class HyperframeFile:
         self, path: str | os.PathLike[str], *, check_frames: bool = True, window_ns: int | None = None
     ) -> None:
         """`window_ns` replaces the window length of a file that has no window table."""
-        self.source = FileSource(path)
+        self.source = open_source(path)
         self.path = self.source.path
         self.read = self.source.read_aligned_at  # (offset, size): bytes in fresh memory, aligned to 64
         self._window_ns = window_ns
@@ -56,9 +56,12 @@ class HyperframeFile:
             self.checks_frames = check_frames and bool(self.header.flags & FRAME_CRCS)
             self.unpacks_frames = not self.header.plain  # the published format gives codec bits no meaning
             self.index: Index
+            hold_tables(self.source, self.header)
             self.index, self.rows = read_index(self.source, self.header)
             self._sections = list(find_sections(self.source, self.header))
             self.streams = self._read_streams()
+            if self.header.sections_size:
+                self.source.hold(self.header.sections_offset, self.header.sections_size)
         except BaseException:
             self.source.close()
             raise

@@ -11,6 +11,7 @@ from trainload.errors import UsageError
 from trainload.recordings.format import rules
 from trainload.recordings.format.streams import StreamInfo
 from trainload.recordings.reading.file import HyperframeFile
+from trainload.storage.location import absolute, is_url
 
 SUFFIX = ".hfr"
 
@@ -22,13 +23,15 @@ def find_parts(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) 
     """
     if not isinstance(path, str | os.PathLike):
         found = tuple(os.fspath(one) for one in path)
+    elif is_url(path):
+        found = (os.fspath(path),)
     elif Path(path).is_dir():
         found = tuple(sorted(str(one) for one in Path(path).iterdir() if one.suffix == SUFFIX))
     else:
         found = (os.fspath(path),)
     if not found:
         raise UsageError(f"no {SUFFIX} file in {path!r}")
-    return tuple(str(Path(one).absolute()) for one in found)
+    return tuple(map(absolute, found))
 
 
 def join_streams(files: Sequence[HyperframeFile]) -> dict[int, StreamInfo]:

@@ -14,6 +14,7 @@ from trainload.formats.sections import HEAD_BYTES, section_head_from_bytes, sect
 from trainload.recordings.format.hyperframe import HEADER_BYTES, INDEX_ENTRY_BYTES, HyperframeHeader
 from trainload.storage.source import Source
 
+MAX_GAP_BYTES = 64 << 10  # between index and sections, of one read that brings both
 PIECE_ROWS = 1 << 14  # 512 KB of index, read and checked before the next: it stays in the second-level cache
 
 
@@ -41,6 +42,17 @@ def read_header(source: Source, *, unfinished_allowed: bool = False) -> Hyperfra
     return HyperframeHeader.from_bytes(
         head, file_size=source.size, path=source.path, unfinished_allowed=unfinished_allowed
     )
+
+
+def hold_tables(source: Source, header: HyperframeHeader) -> None:
+    """Let a remote source fetch index and sections by one read, where they lie side by side, as ours do."""
+    places = [(header.index_offset, header.index_size), (header.sections_offset, header.sections_size)]
+    found = [(at, size) for at, size in places if size]
+    if not found:
+        return
+    start, end = min(at for at, _ in found), max(at + size for at, size in found)
+    if end - start <= sum(size for _, size in found) + MAX_GAP_BYTES:
+        source.hold(start, end - start)
 
 
 def find_sections(source: Source, header: HyperframeHeader) -> Iterator[SectionPlace]:

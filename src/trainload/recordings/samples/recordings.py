@@ -18,6 +18,8 @@ from trainload.recordings.format.envelopes import IMPORT_PREFIX
 from trainload.recordings.reading.hyperframe import HyperframeReader
 from trainload.recordings.reading.pictures import PICTURE_ENCODINGS
 from trainload.recordings.reading.recording_files import SUFFIX
+from trainload.storage.containers import find_files
+from trainload.storage.location import is_url
 
 OneRecording = str | os.PathLike[str] | HyperframeReader
 Recordings = OneRecording | Sequence[OneRecording]
@@ -26,6 +28,7 @@ Recordings = OneRecording | Sequence[OneRecording]
 def open_recordings(recordings: Recordings) -> tuple[HyperframeReader, ...]:
     """The recordings of one or many files, a pattern such as "recordings/*.hfr", or a folder of single recordings.
 
+    URLs and patterns of them are taken too, with the credentials of the environment.
     Parts of one split recording are given as an open reader (`trainload.open(folder)`), so that no clip ends at a seam.
     Readers pickle as their paths and open again where they are used. Raises UsageError where nothing is found.
     """
@@ -33,6 +36,8 @@ def open_recordings(recordings: Recordings) -> tuple[HyperframeReader, ...]:
     for one in [recordings] if isinstance(recordings, str | os.PathLike | HyperframeReader) else recordings:
         if isinstance(one, HyperframeReader):
             found.append(one)
+        elif is_url(one):
+            found += [HyperframeReader(url) for url in find_files(one)]
         elif Path(one).is_dir():
             found += [HyperframeReader(path) for path in sorted(Path(one).glob(f"*{SUFFIX}"))]
         elif Path(one).exists():

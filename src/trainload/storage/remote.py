@@ -1,0 +1,421 @@
+"""An object on a server as a Source: one state of it, read by ranges, each of them exact or an error.
+
+The object's ETag and size are pinned when it is opened, and every answer is held to them. What may pass is tried again:
+only the range that failed, from the byte at which it did.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import threading
+import time
+from collections.abc import Hashable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from trainload.errors import DatasetChangedError, ForkSafetyError, FormatError, RemoteError, UsageError
+from trainload.formats.rules import FILE_END
+from trainload.memory.aligned import aligned_buffer
+from trainload.storage.location import OBJECT_SCHEMES, Access, Pin, Url
+from trainload.storage.traffic import Traffic
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+HEAD_BYTES = 64 << 10  # the first bytes come at once: readers look at them piece by piece
+TRIES = 5
+SECONDS = 60.0  # for one read, all tries and waits together
+CONNECT_SECONDS, SILENCE_SECONDS = 10.0, 20.0  # until a server answers, between two pieces of an answer
+FIRST_WAIT, LONGEST_WAIT = 0.2, 10.0
+IN_FLIGHT = 32  # small reads at once
+_PASSING = {408, 425, 429, 500, 502, 503, 504}
+_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
+_REQUEST_IDS = ("x-amz-request-id", "x-ms-request-id", "x-guploader-uploadid", "x-request-id")
+_clock, _sleep = time.monotonic, time.sleep
+
+
+class _PassingError(Exception):
+    """A failure that another try may not meet."""
+
+
+def open_remote(url: Url) -> RemoteSource:
+    """The object of a URL. Raises RemoteError, UsageError where an extra or credentials are missing."""
+    return RemoteSource(url)
+
+
+class RemoteSource:
+    """An open object: a Source. Safe for many threads; pickles as its URL with ETag, size and options.
+
+    A server that gives no ETag is held to the time and size that it states. Raises RemoteError for what cannot be read
+    and DatasetChangedError once the object is another one.
+    """
+
+    def __init__(self, url: Url) -> None:
+        self._traffic = Traffic()
+        self._lock = threading.Lock()
+        self._closed = False
+        self._held: tuple[int, memoryview] | None = None
+        pin = url.pin
+        if pin is None:
+            self._url = url
+            pin = self._look()
+            self._address("GET")  # signed now, so that a forked child has it
+        self._pin = pin
+        self._url = Url(url, pin=pin)
+
+    @property
+    def path(self) -> str:
+        """The URL, with the state of the object that is read."""
+        return self._url
+
+    @property
+    def size(self) -> int:
+        return self._pin.size
+
+    @property
+    def etag(self) -> str:
+        """What the server calls the state that is read."""
+        return self._pin.etag
+
+    def identity(self) -> Hashable:
+        """Equal for one state of one object."""
+        return str(self._url), self._pin.etag, self._pin.size
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        self._check_range(offset, size)
+        data = bytearray(size)
+        self.readinto_at(offset, data)
+        return bytes(data)
+
+    def read_aligned_at(self, offset: int, size: int) -> memoryview:
+        """`size` bytes from `offset` in fresh memory that starts at a multiple of 64 and is the caller's."""
+        self._check_range(offset, size)
+        buffer = aligned_buffer(size)
+        self.readinto_at(offset, buffer)
+        return buffer
+
+    def readinto_at(self, offset: int, buffer: Buffer) -> None:
+        view = memoryview(buffer).cast("B")
+        self._check_range(offset, len(view))
+        if not len(view) or self._take_held(offset, view):
+            return
+        if offset + len(view) <= HEAD_BYTES and self._held is None:
+            self.hold(0, min(HEAD_BYTES, self._pin.size))
+            self._take_held(offset, view)
+        else:
+            self._read(offset, view)
+
+    def hold(self, offset: int, size: int) -> None:
+        """Fetch these bytes by one read and keep them, in place of what was kept, for the reads inside them."""
+        self._check_range(offset, size)
+        data = memoryview(bytearray(size))
+        if not self._take_held(offset, data):
+            self._read(offset, data)
+        self._held = offset, data
+
+    def _take_held(self, offset: int, view: memoryview) -> bool:
+        held = self._held
+        if held is None or offset < held[0] or offset + len(view) > held[0] + len(held[1]):
+            return False
+        start = offset - held[0]
+        view[:] = held[1][start : start + len(view)]
+        return True
+
+    def read_many(self, stretches: Sequence[tuple[int, int]]) -> list[bytes]:
+        """The bytes of each (offset, size), with IN_FLIGHT requests at once."""
+        if len(stretches) < 2:
+            return [self.read_at(offset, size) for offset, size in stretches]
+        with ThreadPoolExecutor(min(IN_FLIGHT, len(stretches))) as pool:
+            return list(pool.map(lambda stretch: self.read_at(*stretch), stretches))
+
+    def will_need(self, offset: int, size: int) -> None:
+        """Nothing: a server reads ahead for nobody."""
+
+    def clone(self) -> RemoteSource:
+        """Another handle with counts of its own; nothing is asked."""
+        return RemoteSource(self._url)
+
+    def take_traffic(self) -> Traffic:
+        """What this handle has counted since it was last asked."""
+        with self._lock:
+            taken, self._traffic = self._traffic, Traffic()
+        return taken
+
+    def close(self) -> None:
+        self._closed = True
+
+    def _check_range(self, offset: int, size: int) -> None:
+        if self._closed:
+            raise UsageError(f"the object was closed: {self._url}")
+        if offset < 0 or size < 0 or offset + size > self._pin.size:
+            raise self._too_short(offset, size)
+
+    def _too_short(self, offset: int, size: int) -> FormatError:
+        return FILE_END.broken(
+            field=f"{size:,} bytes",
+            offset=offset,
+            found=f"the end of the object at {self._pin.size:,}",
+            expected=f"at least {offset + size:,} bytes",
+            path=self._url,
+        )
+
+    # One read.
+
+    def _read(self, offset: int, view: memoryview) -> None:
+        tries = _Tries(self._url)
+        done = 0
+        try:
+            while done < len(view):
+                try:
+                    for count in self._get(offset + done, view[done:], tries):
+                        done += count
+                except _PassingError as error:
+                    tries.wait_after(error)
+        finally:
+            self._count(tries, done)
+
+    def _get(self, offset: int, view: memoryview, tries: _Tries) -> Any:
+        """Ask once and yield how many bytes each piece brought."""
+        headers = {"Range": f"bytes={offset}-{offset + len(view) - 1}"}
+        if _is_strong(self._pin.etag):
+            headers["If-Match"] = self._pin.etag
+        answer = self._ask("GET", headers, tries)
+        whole = False
+        try:
+            self._hold_to_pin(answer, offset, len(view))
+            done = 0
+            while done < len(view):
+                count = self._piece(answer, view[done:])
+                done += count
+                yield count
+                tries.check_time()
+            whole = True
+        finally:
+            if whole:
+                answer.release_conn()
+            else:
+                answer.close()
+
+    def _piece(self, answer: Any, view: memoryview) -> int:
+        import urllib3
+
+        try:
+            count = int(answer.readinto(view))
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise _PassingError(f"the connection broke: {_in_words(error)}") from error
+        if not count:
+            raise _PassingError(f"the answer ended {len(view):,} bytes early{_request_id(answer)}")
+        return count
+
+    def _ask(self, method: str, headers: dict[str, str], tries: _Tries) -> Any:
+        """An answer whose status is 200 or 206. Raises for every other one."""
+        import urllib3
+
+        tries.count()
+        wait = tries.seconds_left()
+        timeout = urllib3.Timeout(connect=min(CONNECT_SECONDS, wait), read=min(SILENCE_SECONDS, wait))
+        try:
+            answer = _pool().request(
+                method,
+                self._address(method),
+                headers={"Accept-Encoding": "identity", **headers},
+                preload_content=False,
+                retries=urllib3.Retry(
+                    None,
+                    connect=0,
+                    read=0,
+                    redirect=0 if self._is_signed else 3,
+                    status=0,
+                    other=0,
+                    raise_on_redirect=False,
+                ),
+                timeout=timeout,
+            )
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise _PassingError(f"no answer: {_in_words(error)}") from error
+        if answer.status in (200, 206):
+            return answer
+        status, words = answer.status, f"the server answered {answer.status}{_reason(answer)}{_request_id(answer)}"
+        answer.close()
+        if status in _PASSING:
+            raise _PassingError(words)
+        if status == 412:
+            raise DatasetChangedError(self._shown, _in_text(self._pin), self._state_now())
+        if status == 403 and self._is_signed and not tries.signed_anew:
+            tries.signed_anew = True
+            _signed.pop(self._key, None)
+            return self._ask(method, headers, tries)
+        if status == 404:
+            words = f"there is no such object{_request_id(answer)}"
+        if status in (401, 403):
+            words += ": the credentials do not allow it"
+        raise RemoteError(words, url=self._shown, tries=tries.made)
+
+    def _hold_to_pin(self, answer: Any, offset: int, size: int) -> None:
+        """The answer must be of the pinned state, and exactly the range that was asked for."""
+        headers = answer.headers
+        found = _RANGE.fullmatch(headers.get("Content-Range", ""))
+        new = _state_of(headers)
+        if self._pin.etag and new and new != self._pin.etag:
+            total = found.group(3) if found else "?"
+            raise DatasetChangedError(self._shown, _in_text(self._pin), f"{new} of {total} bytes")
+        wanted = (offset, offset + size - 1, self._pin.size)
+        if found is None or tuple(map(int, found.groups())) != wanted:
+            given = headers.get("Content-Range", "no range at all")
+            raise _PassingError(
+                f"the server answered {answer.status} with {given}, asked for bytes {wanted[0]}-{wanted[1]}/{wanted[2]}"
+                f"{_request_id(answer)}"
+            )
+        length = headers.get("Content-Length")
+        if length is not None and length != str(size):
+            raise _PassingError(f"the answer announces {length} bytes, not {size:,}{_request_id(answer)}")
+
+    def _look(self) -> Pin:
+        """Size and state of the object, by one HEAD."""
+        tries = _Tries(self._url)
+        while True:
+            try:
+                answer = self._ask("HEAD", {}, tries)
+                break
+            except _PassingError as error:
+                tries.wait_after(error)
+            finally:
+                self._count(tries, 0)
+        headers = answer.headers
+        answer.release_conn()
+        length = headers.get("Content-Length", "")
+        if not length.isdecimal():
+            raise RemoteError("the server does not say how large the object is", url=self._shown)
+        if headers.get("Accept-Ranges", "bytes").lower() == "none":
+            raise RemoteError("the server gives objects only whole, not by ranges", url=self._shown)
+        return Pin(_state_of(headers), int(length))
+
+    # Where it is asked.
+
+    @property
+    def _is_signed(self) -> bool:
+        return urlsplit(self._url).scheme in OBJECT_SCHEMES
+
+    @property
+    def _shown(self) -> str:
+        return str(self._url).partition("?")[0]
+
+    def _address(self, method: str) -> str:
+        """Where a request goes: the URL itself, or one that is signed, for GETs once."""
+        if not self._is_signed:
+            return str(self._url)
+        from trainload.storage.objects import sign
+
+        if method != "GET":
+            return sign(self._url, method)
+        signed = _signed.get(self._key)
+        if signed is None:
+            signed = _signed[self._key] = sign(self._url)
+        return signed
+
+    @property
+    def _key(self) -> tuple[str, Access]:
+        return str(self._url), self._url.access
+
+    def _state_now(self) -> str:
+        """What the object is by now, "" where the server does not say."""
+        try:
+            return _in_text(self._look())
+        except (RemoteError, ForkSafetyError):
+            return ""
+
+    def _count(self, tries: _Tries, size: int) -> None:
+        once = Traffic(size, 0, tries.made, max(0, tries.made - 1), _clock() - tries.started)
+        with self._lock:
+            self._traffic.add(once)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return RemoteSource, (self._url,)
+
+    def __enter__(self) -> RemoteSource:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+class _Tries:
+    """The tries of one read: how many, how long, what failed last."""
+
+    def __init__(self, url: Url) -> None:
+        self._url = url
+        self.started = _clock()
+        self.made = 0
+        self.signed_anew = False
+
+    def count(self) -> None:
+        self.made += 1
+
+    def seconds_left(self) -> float:
+        return max(0.001, self.started + SECONDS - _clock())
+
+    def check_time(self) -> None:
+        if _clock() - self.started > SECONDS:
+            raise _PassingError(f"the answer took longer than {SECONDS:.0f} s")
+
+    def wait_after(self, error: _PassingError) -> None:
+        """Wait at random (full jitter), twice as long each time. Raises RemoteError where there is no further try."""
+        waited = _clock() - self.started
+        if self.made >= TRIES or waited >= SECONDS:
+            shown = str(self._url).partition("?")[0]
+            raise RemoteError(str(error), url=shown, tries=self.made) from error.__cause__
+        longest = min(LONGEST_WAIT, FIRST_WAIT * 2**self.made, SECONDS - waited)
+        _sleep(random.uniform(0, longest))
+
+
+_signed: dict[tuple[str, Access], str] = {}  # URLs that were signed, until a server refuses them
+_pools: dict[int, Any] = {}  # by process: a forked child must not write into its parent's connections
+
+
+def _pool() -> Any:
+    pool = _pools.get(os.getpid())
+    if pool is None:
+        try:
+            import urllib3
+        except ImportError as error:
+            raise UsageError(
+                f"reading from a URL needs the extra: pip install 'trainload[remote]' ({error})"
+            ) from error
+        pool = _pools[os.getpid()] = urllib3.PoolManager(num_pools=16, maxsize=2 * IN_FLIGHT)
+    return pool
+
+
+def _follow(redirects: int) -> Any:
+    import urllib3
+
+    # What is tried again is for _Tries to say.
+    return urllib3.Retry(None, connect=0, read=0, status=0, other=0, redirect=redirects, raise_on_redirect=False)
+
+
+def _state_of(headers: Any) -> str:
+    """What a server calls the state of an object: its ETag, else the time of its last change."""
+    return str(headers.get("ETag") or headers.get("Last-Modified") or "")
+
+
+def _in_text(pin: Pin) -> str:
+    return f"{pin.etag or 'without a mark'} of {pin.size:,} bytes"
+
+
+def _is_strong(etag: str) -> bool:
+    return etag.startswith('"')
+
+
+def _request_id(answer: Any) -> str:
+    found = next((answer.headers[name] for name in _REQUEST_IDS if name in answer.headers), "")
+    return f", request {found}" if found else ""
+
+
+def _reason(answer: Any) -> str:
+    return f" ({answer.reason})" if answer.reason else ""
+
+
+def _in_words(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"[:300]
