@@ -26,7 +26,7 @@ def path(tmp_path_factory) -> Path:
 
 def loader_of(path, **options):
     given = {"batch_size": BATCH, "ops": OPS, "with_ids": True, "workers": 2, "mode": "partial"}
-    return tl.ImageLoader(path, **{**given, "tuning": tl.Tuning(io_workers=2, prefetch_factor=1), **options})
+    return tl.ImageLoader(path, **{**given, "group_blocks": 2, "tuning": tl.Tuning(io_workers=2), **options})
 
 
 def read_ahead(loader):
@@ -103,7 +103,7 @@ def test_a_rank_reads_ahead_its_own_samples_alone(path):
 
 @pytest.mark.parametrize("blocks", [1, 2, 3, 8])
 def test_epochs_are_exact_for_any_number_of_segments(path, blocks):
-    loader = loader_of(path, tuning=tl.Tuning(io_workers=1, prefetch_factor=blocks))
+    loader = loader_of(path, group_blocks=blocks, tuning=tl.Tuning(io_workers=1))
     for epoch in range(4):
         check_epoch(loader, epoch)
 

@@ -35,7 +35,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def loader_of(ds: Any, **options: Any) -> tl.ImageLoader:
     given = {"batch_size": BATCH, "ops": [*EVAL, NORMALIZE], "with_ids": True, "workers": 2, "keep": "pixels"}
-    return tl.ImageLoader(ds, **{**given, "tuning": tl.Tuning(io_workers=2, prefetch_factor=1), **options})
+    return tl.ImageLoader(ds, **{**given, "group_blocks": 2, "tuning": tl.Tuning(io_workers=2), **options})
 
 
 def bits(batches: Any) -> list[bytes]:

@@ -98,7 +98,7 @@ def test_closing_twice_is_fine_and_a_closed_loader_says_so(path):
 @needs_proc
 @pytest.mark.parametrize("mode", ["fully", "partial"])
 def test_a_thousand_abandoned_iterators_leave_nothing(path, mode):
-    loader = loader_of(path, mode=mode, tuning=tl.Tuning(io_workers=1, prefetch_factor=1))
+    loader = loader_of(path, mode=mode, group_blocks=1, tuning=tl.Tuning(io_workers=1))
 
     def abandon(count: int) -> None:
         for n in range(count):
@@ -150,7 +150,7 @@ def test_two_loaders_at_once_give_what_each_gives_alone(path):
 
 @pytest.mark.parametrize("mode", ["fully", "partial"])
 def test_two_iterators_of_one_loader_both_run(path, mode):
-    loader = loader_of(path, mode=mode, tuning=tl.Tuning(io_workers=1, prefetch_factor=1))
+    loader = loader_of(path, mode=mode, group_blocks=1, tuning=tl.Tuning(io_workers=1))
     first, second = iter(loader), iter(loader)
     ids: list[list[int]] = [[], []]
     for a, b in zip(first, second, strict=True):
@@ -161,7 +161,7 @@ def test_two_iterators_of_one_loader_both_run(path, mode):
 
 def test_a_state_loaded_elsewhere_does_not_turn_a_running_iterator(path):
     pair = tl.BufferPair()
-    options = {"mode": "partial", "tuning": tl.Tuning(io_workers=1, prefetch_factor=1, buffers=pair)}
+    options = {"mode": "partial", "group_blocks": 1, "tuning": tl.Tuning(io_workers=1, buffers=pair)}
     loader, other = loader_of(path, **options), loader_of(path, **options)
     expected = loader.epoch_ids(0).tolist()
     iterator = iter(loader)

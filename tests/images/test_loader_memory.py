@@ -113,7 +113,7 @@ def test_fully_reads_each_block_once_and_then_never_again(path):
 
 
 def test_fully_reads_blocks_in_the_order_of_need(path):
-    loader = loader_of(path, mode="fully", shuffle="group", tuning=tl.Tuning(io_workers=1, prefetch_factor=2))
+    loader = loader_of(path, mode="fully", shuffle="group", group_blocks=2, tuning=tl.Tuning(io_workers=1))
     log = counted(loader)
     for _ in loader:
         pass
@@ -132,7 +132,7 @@ def test_files_of_a_folder_are_read_in_the_order_of_need(tmp_path, monkeypatch):
 
 
 def test_partial_reads_each_block_once_per_epoch(path):
-    loader = loader_of(path, mode="partial", tuning=tl.Tuning(io_workers=2, prefetch_factor=1))
+    loader = loader_of(path, mode="partial", group_blocks=2, tuning=tl.Tuning(io_workers=2))
     log = counted(loader)
     for _ in range(2):
         for _ in loader:
@@ -145,7 +145,7 @@ def test_partial_reads_each_block_once_per_epoch(path):
 
 
 def test_loaders_that_share_buffers_read_nothing_ahead(path):
-    loader = loader_of(path, mode="partial", tuning=tl.Tuning(io_workers=2, prefetch_factor=1, buffers=tl.BufferPair()))
+    loader = loader_of(path, mode="partial", group_blocks=2, tuning=tl.Tuning(io_workers=2, buffers=tl.BufferPair()))
     log = counted(loader)
     for _ in range(2):
         for _ in loader:
@@ -179,7 +179,7 @@ def test_fully_never_reads_what_a_rank_has_already(path):
 
 @pytest.mark.parametrize("batch_size", [1, 37, 60, 200])
 def test_batches_may_be_larger_than_the_buffers(path, batch_size):
-    loader = loader_of(path, mode="partial", batch_size=batch_size, tuning=tl.Tuning(io_workers=1, prefetch_factor=1))
+    loader = loader_of(path, mode="partial", batch_size=batch_size, group_blocks=1, tuning=tl.Tuning(io_workers=1))
     for _ in range(2):
         epoch = loader.epoch
         assert np.array_equal(np.concatenate([ids for _, _, ids in loader]), loader.epoch_ids(epoch))
@@ -276,9 +276,7 @@ def test_memory_stays_within_the_plan(path, mode):
         pass
     gc.collect()
     before = resident_bytes()
-    loader = loader_of(
-        path, mode=mode, ops=[tl.RandomResizedCrop(224)], tuning=tl.Tuning(io_workers=1, prefetch_factor=2)
-    )
+    loader = loader_of(path, mode=mode, ops=[tl.RandomResizedCrop(224)], group_blocks=2, tuning=tl.Tuning(io_workers=1))
     highest = before
     for _ in range(2):
         for _ in loader:
@@ -290,7 +288,7 @@ def test_memory_stays_within_the_plan(path, mode):
 
 @needs_proc
 def test_buffers_go_when_the_loader_is_closed(path):
-    loader = loader_of(path, mode="partial", tuning=tl.Tuning(io_workers=2, prefetch_factor=2))
+    loader = loader_of(path, mode="partial", group_blocks=4, tuning=tl.Tuning(io_workers=2))
     for _ in loader:
         pass
     before = resident_bytes()
@@ -300,10 +298,10 @@ def test_buffers_go_when_the_loader_is_closed(path):
 
 def test_two_loaders_that_share_buffers_take_turns_exactly(path):
     pair = tl.BufferPair()
-    options = {"mode": "partial", "tuning": tl.Tuning(io_workers=1, prefetch_factor=2, buffers=pair)}
+    options = {"mode": "partial", "group_blocks": 2, "tuning": tl.Tuning(io_workers=1, buffers=pair)}
     train = loader_of(path, **options)
     val = loader_of(path, shuffle="none", **options)
-    by_itself = loader_of(path, mode="partial", tuning=tl.Tuning(io_workers=1, prefetch_factor=2))
+    by_itself = loader_of(path, mode="partial", group_blocks=2, tuning=tl.Tuning(io_workers=1))
     found, alone = [], [ids.tolist() for _, _, ids in by_itself]
     for n, (_, _, ids) in enumerate(train):
         found.append(ids.tolist())

@@ -61,7 +61,7 @@ def test_what_one_has_read_no_other_reads_again(path: Path) -> None:
 
 
 def test_what_was_read_ahead_in_mode_partial_is_taken_over(path: Path) -> None:
-    loader = loader_of(path, mode="partial", tuning=tl.Tuning(io_workers=1, prefetch_factor=1))
+    loader = loader_of(path, mode="partial", group_blocks=1, tuning=tl.Tuning(io_workers=1))
     iterator = read_ahead(loader)
     grown = loader.with_ops(LARGE)
     log = counted(grown)

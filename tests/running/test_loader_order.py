@@ -50,7 +50,7 @@ def assert_equal(found, expected):
 @pytest.mark.parametrize("mode", ["fully", "partial"])
 @pytest.mark.parametrize("shuffle", ["none", "group", "full"])
 def test_an_epoch_is_its_order_in_every_mode(ds, mode, shuffle):
-    options = {"shuffle": shuffle, "tuning": tl.Tuning(io_workers=1, prefetch_factor=2)}
+    options = {"shuffle": shuffle, "group_blocks": 2, "tuning": tl.Tuning(io_workers=1)}
     loader = loader_of(ds, mode=mode, **options)
     reference = loader_of(ds, mode="fully", **options)
     for epoch in range(3):
@@ -63,14 +63,10 @@ def test_an_epoch_is_its_order_in_every_mode(ds, mode, shuffle):
 @pytest.mark.parametrize("mode", ["fully", "partial"])
 def test_one_and_eight_threads_give_the_same_bits(ds, mode):
     one = stream_of(
-        loader_of(
-            ds, mode=mode, shuffle="group", workers=1, tuning=tl.Tuning(io_workers=1, prefetch_factor=8, prefetch=1)
-        )
+        loader_of(ds, mode=mode, shuffle="group", workers=1, group_blocks=8, tuning=tl.Tuning(io_workers=1, prefetch=1))
     )
     eight = stream_of(
-        loader_of(
-            ds, mode=mode, shuffle="group", workers=8, tuning=tl.Tuning(io_workers=4, prefetch_factor=2, prefetch=6)
-        )
+        loader_of(ds, mode=mode, shuffle="group", workers=8, group_blocks=8, tuning=tl.Tuning(io_workers=4, prefetch=6))
     )
     assert_equal(one, eight)
 
@@ -78,12 +74,12 @@ def test_one_and_eight_threads_give_the_same_bits(ds, mode):
 @pytest.mark.parametrize("mode", ["fully", "partial"])
 @pytest.mark.parametrize("last", ["short", "drop", "pad"])
 def test_resume_at_every_batch_gives_the_rest_of_the_stream(ds, mode, last):
-    loader = loader_of(ds, mode=mode, last=last, tuning=tl.Tuning(io_workers=1, prefetch_factor=2))
+    loader = loader_of(ds, mode=mode, last=last, group_blocks=2, tuning=tl.Tuning(io_workers=1))
     parts, states = [], [loader.state_dict()]
     for batch in loader:
         parts.append(tuple(part.copy() for part in batch))
         states.append(loader.state_dict())
-    other = loader_of(ds, mode=mode, last=last, seed=99, workers=1, tuning=tl.Tuning(io_workers=1, prefetch_factor=3))
+    other = loader_of(ds, mode=mode, last=last, seed=99, workers=1, group_blocks=3, tuning=tl.Tuning(io_workers=1))
     for n, state in enumerate(states):
         other.load_state_dict(json.loads(json.dumps(state)))
         assert_equal(stream_of(other), stream_of(parts[n:]))

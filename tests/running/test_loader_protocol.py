@@ -159,7 +159,7 @@ def test_a_folder_with_another_name_is_shuffled(tmp_path: Path) -> None:
         assert tl.ImageLoader(folder, batch_size=2, ops=[tl.Resize((16, 16))]).shuffle == "full"
 
 
-@pytest.mark.parametrize("name", ["prefetch", "io_workers", "prefetch_factor"])
+@pytest.mark.parametrize("name", ["prefetch", "io_workers"])
 def test_tuning_refuses_what_cannot_be(name: str) -> None:
     with pytest.raises(tl.UsageError, match=name):
         tl.Tuning(**dict[str, Any]({name: 0}))

@@ -150,7 +150,10 @@ class ArenaFeed:
             size = fill.read(pictures, reads, k, verify=self._plan.verify)
         except Exception as error:
             failure = error
+        traffic = pictures.take_traffic()
         with self._lock:
+            if traffic is not None:
+                self._stats.count_traffic(traffic)
             if failure is not None:
                 self._failed |= {(segment, row): failure for row in reads.rows_of(k).tolist()}
             self._stats.read_bytes += size

@@ -17,6 +17,7 @@ from trainload.images.loading.fill import Fill
 from trainload.images.loading.layout import unique_ids
 from trainload.images.loading.modes import AskedMode, ModeChoice, check_kept, choose_mode
 from trainload.images.loading.options import (
+    GROUP_BLOCKS,
     HINTS,
     DctScale,
     Keep,
@@ -43,7 +44,7 @@ from trainload.images.reading.image_set import GivenSet
 from trainload.machine.numa import cpu_sets
 from trainload.memory.limits import memory_limit, processes_on_this_machine
 from trainload.memory.plan import MemoryPlan
-from trainload.running.arguments import check_choice, own_options, refuses_foreign, shuffle_kind
+from trainload.running.arguments import check_choice, check_count, own_options, refuses_foreign, shuffle_kind
 from trainload.running.cursor import Start
 from trainload.running.iterator import BatchIterator
 from trainload.running.loader import EpochLoader
@@ -68,10 +69,11 @@ class ImageLoader(EpochLoader):
     picture_shape, dtype: of one picture of a batch. mode, mode_reason: what was chosen, and why. dataset: the reader.
 
     ds: what `trainload.open` gives, or a path. ops: operations per picture, then callables per batch.
-    mode: "fully" (all in memory), "partial" (two buffers of prefetch_factor x io_workers blocks), "auto".
+    mode: "fully" (all in memory), "partial" (two buffers of group_blocks blocks), "auto".
     shuffle: "full", "group" (blocks, then samples inside a buffer), "none"; True is "group" in mode partial on blocks,
     else "full", False is "none". "auto" is "none" for a set packed as validation set, else as True; a folder called
     val, test or the like does not say whether it is trained on: there "auto" is refused.
+    group_blocks: blocks of 16 MB that "group" mixes at a time, and that each buffer of mode "partial" holds.
     last: what happens to the samples that fill no whole step of all ranks: "short", "drop" or "pad".
     rank, world_size: left out: those of torch.distributed when a pass begins; under a launcher (WORLD_SIZE above 1) a
     loader without a process group refuses to iterate. workers: threads that decode, one per CPU.
@@ -103,6 +105,7 @@ class ImageLoader(EpochLoader):
         mode: AskedMode = "auto",
         seed: int = 0,
         shuffle: AskedShuffle = "auto",
+        group_blocks: int = GROUP_BLOCKS,
         last: Last = "short",
         rank: int | None = None,
         world_size: int | None = None,
@@ -128,6 +131,7 @@ class ImageLoader(EpochLoader):
         check_choice("verify", verify, ("blocks", "file", "none"))
         check_replace_limit(replace_limit)
         check_repeat(repeat, batch_size)
+        check_count("group_blocks", group_blocks)
         reader, self._set = open_set(ds)
         check_before_reading(reader, verify)
         super().__init__(
@@ -154,10 +158,14 @@ class ImageLoader(EpochLoader):
         )
         self.picture_shape, self.dtype = self._decoder.picture_shape, self._decoder.dtype
         self.mode, self.mode_reason = self._choose_mode(mode)
-        self._set_order(seed, _shuffle_kind(shuffle, weights is not None, self._set, self.mode), tuning.group_blocks)
+        self._set_order(seed, _shuffle_kind(shuffle, weights is not None, self._set, self.mode), group_blocks)
         decode_workers = 0 if self._decoder.is_instant(batch_size) else self.workers
         self._workforce = Workforce(
-            decode_workers, tuning.io_workers, tuning.prefetch, verify != "none", cpu_sets(tuning.cpus)
+            decode_workers,
+            tuning.readers(self._set.is_remote),
+            tuning.prefetch,
+            verify != "none",
+            cpu_sets(tuning.cpus),
         )
         self._planners: dict[Cut, Planner] = {}  # the one in use
         self._resident: Resident | None = None

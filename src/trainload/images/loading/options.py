@@ -26,32 +26,33 @@ Keep = Literal["pixels"]
 Layout = Literal["NHWC", "NCHW", "NHWC4"]
 
 
+DISK_READERS, NETWORK_READERS = 2, 8
+GROUP_BLOCKS = 8  # on every machine, since it is part of the order
+
+
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """How the threads of an ImageLoader share work and memory. For experts: the defaults suit disks and networks alike.
+    """How the threads of an ImageLoader share work and memory. For experts; nothing of it changes what a batch holds.
 
-    prefetch: batches in the making, beside the one in use. io_workers: threads that read. prefetch_factor: blocks per
-    such thread in each of the two buffers of mode "partial"; a buffer of prefetch_factor x io_workers blocks is what
-    shuffle="group" mixes, so this product, and nothing else here, is part of the order. buffers: a BufferPair that
-    several loaders share, one at a time. cpus: numbers of the CPUs that the loader's threads run on, or "numa": each
-    thread on one NUMA node, in turn, so that it keeps to that node's memory (Linux). Raises UsageError for what cannot
-    be.
+    prefetch: batches in the making, beside the one in use. io_workers: threads that read; None for DISK_READERS, of a
+    set on a server NETWORK_READERS. buffers: a BufferPair that several loaders share, one at a time. cpus: numbers of
+    the CPUs that the loader's threads run on, or "numa": each thread on one NUMA node, in turn, so that it keeps to
+    that node's memory (Linux). Raises UsageError for what cannot be.
     """
 
     prefetch: int = 3
-    io_workers: int = 2
-    prefetch_factor: int = 4
+    io_workers: int | None = None
     buffers: BufferPair | None = None
     cpus: AskedCpus = None
 
     def __post_init__(self) -> None:
-        for name in ("prefetch", "io_workers", "prefetch_factor"):
-            check_count(name, getattr(self, name))
+        check_count("prefetch", self.prefetch)
+        if self.io_workers is not None:
+            check_count("io_workers", self.io_workers)
 
-    @property
-    def group_blocks(self) -> int:
-        """Blocks of one buffer."""
-        return int(self.prefetch_factor * self.io_workers)
+    def readers(self, remote: bool) -> int:
+        """Threads that read a set, which lies on a server or not."""
+        return self.io_workers or (NETWORK_READERS if remote else DISK_READERS)
 
 
 class AdapterOptions(TypedDict, total=False):
@@ -60,6 +61,7 @@ class AdapterOptions(TypedDict, total=False):
     mode: AskedMode
     seed: int
     shuffle: AskedShuffle
+    group_blocks: int
     last: Last
     rank: int | None
     world_size: int | None

@@ -21,6 +21,8 @@ from trainload.images.reading.class_folders import FolderReader
 from trainload.images.reading.dts import DtsReader
 from trainload.images.reading.open import ImageReader, open_images
 from trainload.storage.file import FileSource, is_of_one_file
+from trainload.storage.location import is_url
+from trainload.storage.traffic import Traffic
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -58,6 +60,7 @@ class PictureSet(Protocol):
     places: Places
     has_blocks: bool
     has_sums: bool  # of each picture
+    is_remote: bool
 
     def read(self, unit: int, start: int, buffer: Buffer) -> None:
         """Fill `buffer` with the bytes of `unit` from `start` on: exactly that many, or an error.
@@ -80,6 +83,9 @@ class PictureSet(Protocol):
     def identity(self) -> Hashable:
         """Equal for sets whose bytes are known to be the same."""
 
+    def take_traffic(self) -> Traffic | None:
+        """What these handles read over a network since they were last asked."""
+
     def clone(self) -> PictureSet:
         """The same set with file handles of its own."""
 
@@ -96,6 +102,7 @@ class DtsPictures:
         self._reader = reader
         self.labels = reader.labels
         self.has_sums = reader.picture_crcs is not None
+        self.is_remote = is_url(reader.path)
         self.places = places or Places(
             unit=reader.block_of.astype(np.int64),
             start=reader.offset_in_block.astype(np.int64),
@@ -123,6 +130,9 @@ class DtsPictures:
     def identity(self) -> Hashable:
         return self._reader.identity()
 
+    def take_traffic(self) -> Traffic | None:
+        return self._reader.take_traffic() if self.is_remote else None
+
     def clone(self) -> DtsPictures:
         return DtsPictures(self._reader.clone(), self.places)
 
@@ -135,6 +145,7 @@ class FolderPictures:
 
     has_blocks = False
     has_sums = False
+    is_remote = False
 
     def __init__(self, reader: FolderReader) -> None:
         self._reader = reader
@@ -181,6 +192,9 @@ class FolderPictures:
         """Of one reader alone: asking the system for each file anew would take long."""
         return self._reader
 
+    def take_traffic(self) -> None:
+        """A folder is on no network that this knows of."""
+
     def clone(self) -> FolderPictures:
         return self
 
@@ -213,6 +227,11 @@ class LoadedSet(NamedTuple):
     most_pixels: int | None
     pictures: PictureSet | None
     pixels: NDArray[np.uint8] | None
+
+    @property
+    def is_remote(self) -> bool:
+        """True where bytes come over a network."""
+        return self.pictures is not None and self.pictures.is_remote
 
     @property
     def places(self) -> Places | None:

@@ -27,6 +27,7 @@ from trainload.images.reading.describe import in_html, in_one_line, size_text
 from trainload.images.reading.facts import facts_of
 from trainload.images.reading.sample import Sample
 from trainload.storage.read_plan import join_requests
+from trainload.storage.traffic import Traffic
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -234,6 +235,14 @@ class DtsReader:
             Volume(volume.source.clone(), volume.header, volume.extension) for volume in self._volumes
         )
         return copy
+
+    def take_traffic(self) -> Traffic:
+        """What the handles of this reader read over a network since it was last asked."""
+        total = Traffic()
+        for volume in self._volumes:
+            if (counted := volume.source.take_traffic()) is not None:
+                total.add(counted)
+        return total
 
     def facts(self) -> dict[str, Any]:
         """What `trainload info` shows, as JSON values."""
