@@ -6,11 +6,8 @@ only the range that failed, from the byte at which it did.
 
 from __future__ import annotations
 
-import os
-import random
 import re
 import threading
-import time
 from collections.abc import Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -19,6 +16,16 @@ from urllib.parse import urlsplit
 from trainload.errors import DatasetChangedError, ForkSafetyError, FormatError, RemoteError, UsageError
 from trainload.formats.rules import FILE_END
 from trainload.memory.aligned import aligned_buffer
+from trainload.storage.http import (
+    PASSING,
+    PassingError,
+    Tries,
+    connections,
+    in_words,
+    reason_of,
+    request_id,
+    state_of,
+)
 from trainload.storage.location import OBJECT_SCHEMES, Access, Pin, Url
 from trainload.storage.traffic import Traffic
 
@@ -26,19 +33,10 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 HEAD_BYTES = 64 << 10  # the first bytes come at once: readers look at them piece by piece
-TRIES = 5
-SECONDS = 60.0  # for one read, all tries and waits together
-CONNECT_SECONDS, SILENCE_SECONDS = 10.0, 20.0  # until a server answers, between two pieces of an answer
-FIRST_WAIT, LONGEST_WAIT = 0.2, 10.0
+PIECE_BYTES = 1 << 20  # of an answer that is taken at once: what a broken one loses at most
 IN_FLIGHT = 32  # small reads at once
-_PASSING = {408, 425, 429, 500, 502, 503, 504}
 _RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
-_REQUEST_IDS = ("x-amz-request-id", "x-ms-request-id", "x-guploader-uploadid", "x-request-id")
-_clock, _sleep = time.monotonic, time.sleep
-
-
-class _PassingError(Exception):
-    """A failure that another try may not meet."""
+_signed: dict[tuple[str, Access], str] = {}  # URLs that were signed, until a server refuses them
 
 
 def open_remote(url: Url) -> RemoteSource:
@@ -165,19 +163,19 @@ class RemoteSource:
     # One read.
 
     def _read(self, offset: int, view: memoryview) -> None:
-        tries = _Tries(self._url)
+        tries = Tries(self._url)
         done = 0
         try:
             while done < len(view):
                 try:
                     for count in self._get(offset + done, view[done:], tries):
                         done += count
-                except _PassingError as error:
+                except PassingError as error:
                     tries.wait_after(error)
         finally:
             self._count(tries, done)
 
-    def _get(self, offset: int, view: memoryview, tries: _Tries) -> Any:
+    def _get(self, offset: int, view: memoryview, tries: Tries) -> Any:
         """Ask once and yield how many bytes each piece brought."""
         headers = {"Range": f"bytes={offset}-{offset + len(view) - 1}"}
         if _is_strong(self._pin.etag):
@@ -188,7 +186,7 @@ class RemoteSource:
             self._hold_to_pin(answer, offset, len(view))
             done = 0
             while done < len(view):
-                count = self._piece(answer, view[done:])
+                count = self._piece(answer, view[done : done + PIECE_BYTES])
                 done += count
                 yield count
                 tries.check_time()
@@ -205,20 +203,18 @@ class RemoteSource:
         try:
             count = int(answer.readinto(view))
         except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise _PassingError(f"the connection broke: {_in_words(error)}") from error
+            raise PassingError(f"the connection broke: {in_words(error)}") from error
         if not count:
-            raise _PassingError(f"the answer ended {len(view):,} bytes early{_request_id(answer)}")
+            raise PassingError(f"the answer ended {len(view):,} bytes early{request_id(answer)}")
         return count
 
-    def _ask(self, method: str, headers: dict[str, str], tries: _Tries) -> Any:
+    def _ask(self, method: str, headers: dict[str, str], tries: Tries) -> Any:
         """An answer whose status is 200 or 206. Raises for every other one."""
         import urllib3
 
-        tries.count()
-        wait = tries.seconds_left()
-        timeout = urllib3.Timeout(connect=min(CONNECT_SECONDS, wait), read=min(SILENCE_SECONDS, wait))
+        timeout = tries.begin()
         try:
-            answer = _pool().request(
+            answer = connections().request(
                 method,
                 self._address(method),
                 headers={"Accept-Encoding": "identity", **headers},
@@ -235,13 +231,13 @@ class RemoteSource:
                 timeout=timeout,
             )
         except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise _PassingError(f"no answer: {_in_words(error)}") from error
+            raise PassingError(f"no answer: {in_words(error)}") from error
         if answer.status in (200, 206):
             return answer
-        status, words = answer.status, f"the server answered {answer.status}{_reason(answer)}{_request_id(answer)}"
+        status, words = answer.status, f"the server answered {answer.status}{reason_of(answer)}{request_id(answer)}"
         answer.close()
-        if status in _PASSING:
-            raise _PassingError(words)
+        if status in PASSING:
+            raise PassingError(words)
         if status == 412:
             raise DatasetChangedError(self._shown, _in_text(self._pin), self._state_now())
         if status == 403 and self._is_signed and not tries.signed_anew:
@@ -249,7 +245,7 @@ class RemoteSource:
             _signed.pop(self._key, None)
             return self._ask(method, headers, tries)
         if status == 404:
-            words = f"there is no such object{_request_id(answer)}"
+            words = f"there is no such object{request_id(answer)}"
         if status in (401, 403):
             words += ": the credentials do not allow it"
         raise RemoteError(words, url=self._shown, tries=tries.made)
@@ -258,29 +254,29 @@ class RemoteSource:
         """The answer must be of the pinned state, and exactly the range that was asked for."""
         headers = answer.headers
         found = _RANGE.fullmatch(headers.get("Content-Range", ""))
-        new = _state_of(headers)
+        new = state_of(headers)
         if self._pin.etag and new and new != self._pin.etag:
             total = found.group(3) if found else "?"
             raise DatasetChangedError(self._shown, _in_text(self._pin), f"{new} of {total} bytes")
         wanted = (offset, offset + size - 1, self._pin.size)
         if found is None or tuple(map(int, found.groups())) != wanted:
             given = headers.get("Content-Range", "no range at all")
-            raise _PassingError(
+            raise PassingError(
                 f"the server answered {answer.status} with {given}, asked for bytes {wanted[0]}-{wanted[1]}/{wanted[2]}"
-                f"{_request_id(answer)}"
+                f"{request_id(answer)}"
             )
         length = headers.get("Content-Length")
         if length is not None and length != str(size):
-            raise _PassingError(f"the answer announces {length} bytes, not {size:,}{_request_id(answer)}")
+            raise PassingError(f"the answer announces {length} bytes, not {size:,}{request_id(answer)}")
 
     def _look(self) -> Pin:
         """Size and state of the object, by one HEAD."""
-        tries = _Tries(self._url)
+        tries = Tries(self._url)
         while True:
             try:
                 answer = self._ask("HEAD", {}, tries)
                 break
-            except _PassingError as error:
+            except PassingError as error:
                 tries.wait_after(error)
             finally:
                 self._count(tries, 0)
@@ -291,7 +287,7 @@ class RemoteSource:
             raise RemoteError("the server does not say how large the object is", url=self._shown)
         if headers.get("Accept-Ranges", "bytes").lower() == "none":
             raise RemoteError("the server gives objects only whole, not by ranges", url=self._shown)
-        return Pin(_state_of(headers), int(length))
+        return Pin(state_of(headers), int(length))
 
     # Where it is asked.
 
@@ -327,8 +323,8 @@ class RemoteSource:
         except (RemoteError, ForkSafetyError):
             return ""
 
-    def _count(self, tries: _Tries, size: int) -> None:
-        once = Traffic(size, 0, tries.made, max(0, tries.made - 1), _clock() - tries.started)
+    def _count(self, tries: Tries, size: int) -> None:
+        once = Traffic(size, 0, tries.made, max(0, tries.made - 1), tries.seconds)
         with self._lock:
             self._traffic.add(once)
 
@@ -342,80 +338,9 @@ class RemoteSource:
         self.close()
 
 
-class _Tries:
-    """The tries of one read: how many, how long, what failed last."""
-
-    def __init__(self, url: Url) -> None:
-        self._url = url
-        self.started = _clock()
-        self.made = 0
-        self.signed_anew = False
-
-    def count(self) -> None:
-        self.made += 1
-
-    def seconds_left(self) -> float:
-        return max(0.001, self.started + SECONDS - _clock())
-
-    def check_time(self) -> None:
-        if _clock() - self.started > SECONDS:
-            raise _PassingError(f"the answer took longer than {SECONDS:.0f} s")
-
-    def wait_after(self, error: _PassingError) -> None:
-        """Wait at random (full jitter), twice as long each time. Raises RemoteError where there is no further try."""
-        waited = _clock() - self.started
-        if self.made >= TRIES or waited >= SECONDS:
-            shown = str(self._url).partition("?")[0]
-            raise RemoteError(str(error), url=shown, tries=self.made) from error.__cause__
-        longest = min(LONGEST_WAIT, FIRST_WAIT * 2**self.made, SECONDS - waited)
-        _sleep(random.uniform(0, longest))
-
-
-_signed: dict[tuple[str, Access], str] = {}  # URLs that were signed, until a server refuses them
-_pools: dict[int, Any] = {}  # by process: a forked child must not write into its parent's connections
-
-
-def _pool() -> Any:
-    pool = _pools.get(os.getpid())
-    if pool is None:
-        try:
-            import urllib3
-        except ImportError as error:
-            raise UsageError(
-                f"reading from a URL needs the extra: pip install 'trainload[remote]' ({error})"
-            ) from error
-        pool = _pools[os.getpid()] = urllib3.PoolManager(num_pools=16, maxsize=2 * IN_FLIGHT)
-    return pool
-
-
-def _follow(redirects: int) -> Any:
-    import urllib3
-
-    # What is tried again is for _Tries to say.
-    return urllib3.Retry(None, connect=0, read=0, status=0, other=0, redirect=redirects, raise_on_redirect=False)
-
-
-def _state_of(headers: Any) -> str:
-    """What a server calls the state of an object: its ETag, else the time of its last change."""
-    return str(headers.get("ETag") or headers.get("Last-Modified") or "")
-
-
 def _in_text(pin: Pin) -> str:
     return f"{pin.etag or 'without a mark'} of {pin.size:,} bytes"
 
 
 def _is_strong(etag: str) -> bool:
     return etag.startswith('"')
-
-
-def _request_id(answer: Any) -> str:
-    found = next((answer.headers[name] for name in _REQUEST_IDS if name in answer.headers), "")
-    return f", request {found}" if found else ""
-
-
-def _reason(answer: Any) -> str:
-    return f" ({answer.reason})" if answer.reason else ""
-
-
-def _in_words(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"[:300]
