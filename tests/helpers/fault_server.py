@@ -95,6 +95,7 @@ class _Quiet(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     faults: FaultServer
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
 
     def log_message(self, *args: Any) -> None: ...
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from trainload.errors import UsageError
@@ -50,7 +51,8 @@ def _find_objects(url: Url) -> list[str]:
     found = [each for each in listed(url) if not url.endswith("/") or each.endswith(SUFFIXES)]
     if not found:
         raise UsageError(f"the bucket has no object of that name: {url}")
-    return list(found)
+    shared = replace(url.access, shares=len(found))
+    return [Url(each, shared) for each in found]
 
 
 def read_kind(path: str) -> str:

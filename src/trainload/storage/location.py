@@ -23,12 +23,14 @@ WEB_SCHEMES = ("https", "http")
 class Access:
     """How objects are read. storage: names and values for the client (docs/remote.md). cache: a folder, "" for none.
 
-    cache_bytes: what this set may take of the cache; None for all of it, as far as the disk allows.
+    cache_bytes: what this set may take of the cache; None for all of it, as far as the disk allows. shares: the objects
+    of the set, which share that.
     """
 
     storage: tuple[tuple[str, str], ...] = ()
     cache: str = ""
     cache_bytes: int | None = None
+    shares: int = 1
 
 
 @dataclass(frozen=True, slots=True)

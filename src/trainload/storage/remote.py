@@ -10,6 +10,7 @@ import re
 import threading
 from collections.abc import Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -27,6 +28,7 @@ from trainload.storage.http import (
     state_of,
 )
 from trainload.storage.location import OBJECT_SCHEMES, Access, Pin, Url
+from trainload.storage.source import Source
 from trainload.storage.traffic import Traffic
 
 if TYPE_CHECKING:
@@ -39,9 +41,23 @@ _RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
 _signed: dict[tuple[str, Access], str] = {}  # URLs that were signed, until a server refuses them
 
 
-def open_remote(url: Url) -> RemoteSource:
-    """The object of a URL. Raises RemoteError, UsageError where an extra or credentials are missing."""
-    return RemoteSource(url)
+def open_remote(url: Url) -> Source:
+    """The object of a URL, through the cache where it has one.
+
+    Raises RemoteError, UsageError where an extra or credentials are missing.
+    """
+    source = RemoteSource(url)
+    access = url.access
+    if not access.cache:
+        return source
+    from trainload.storage.cached import through_cache
+
+    budget = None if access.cache_bytes is None else access.cache_bytes // access.shares
+    try:
+        return through_cache(source, Path(access.cache), budget)
+    except BaseException:
+        source.close()
+        raise
 
 
 class RemoteSource:
@@ -83,21 +99,21 @@ class RemoteSource:
         return str(self._url), self._pin.etag, self._pin.size
 
     def read_at(self, offset: int, size: int) -> bytes:
-        self._check_range(offset, size)
+        self.check_range(offset, size)
         data = bytearray(size)
         self.readinto_at(offset, data)
         return bytes(data)
 
     def read_aligned_at(self, offset: int, size: int) -> memoryview:
         """`size` bytes from `offset` in fresh memory that starts at a multiple of 64 and is the caller's."""
-        self._check_range(offset, size)
+        self.check_range(offset, size)
         buffer = aligned_buffer(size)
         self.readinto_at(offset, buffer)
         return buffer
 
     def readinto_at(self, offset: int, buffer: Buffer) -> None:
         view = memoryview(buffer).cast("B")
-        self._check_range(offset, len(view))
+        self.check_range(offset, len(view))
         if not len(view) or self._take_held(offset, view):
             return
         if offset + len(view) <= HEAD_BYTES and self._held is None:
@@ -108,7 +124,7 @@ class RemoteSource:
 
     def hold(self, offset: int, size: int) -> None:
         """Fetch these bytes by one read and keep them, in place of what was kept, for the reads inside them."""
-        self._check_range(offset, size)
+        self.check_range(offset, size)
         data = memoryview(bytearray(size))
         if not self._take_held(offset, data):
             self._read(offset, data)
@@ -145,7 +161,8 @@ class RemoteSource:
     def close(self) -> None:
         self._closed = True
 
-    def _check_range(self, offset: int, size: int) -> None:
+    def check_range(self, offset: int, size: int) -> None:
+        """Raise FormatError for what does not lie in the object, UsageError once it is closed."""
         if self._closed:
             raise UsageError(f"the object was closed: {self._url}")
         if offset < 0 or size < 0 or offset + size > self._pin.size:
