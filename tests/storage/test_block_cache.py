@@ -156,8 +156,9 @@ def test_an_entry_that_is_not_what_it_should_be_is_fetched_again(
     source.read_at(7 * BLOCK, 10)  # checked once
     entry = next(path for path in entries(tmp_path) if path.name == "7")
     good = entry.read_bytes()
-    bad = bytearray(good)
+    bad: bytes | bytearray = bytearray(good)
     if damage in ("flip", "trailer"):
+        bad = bytearray(good)
         bad[500 if damage == "flip" else BLOCK + 12] ^= 1
     if damage == "other block":
         bad = bytearray(entry.with_name("8").read_bytes())

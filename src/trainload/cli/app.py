@@ -8,11 +8,12 @@ from importlib import import_module
 import typer
 
 from trainload.cli.terminal import Terminal
-from trainload.errors import TrainloadError, UsageError
+from trainload.errors import RemoteError, TrainloadError, UsageError
 
 # Each verb and its module in this package, which registers the command when it is imported.
 VERBS: dict[str, str] = {
     "align": "align",
+    "cache": "cache",
     "demo": "demo",
     "export": "export",
     "extract": "extract",
@@ -46,6 +47,9 @@ def main() -> None:
     except UsageError as error:
         console.complain("usage", error)
         sys.exit(2)
+    except RemoteError as error:
+        console.complain("system", error)
+        sys.exit(3)
     except TrainloadError as error:
         console.complain("bad data", error)
         sys.exit(1)

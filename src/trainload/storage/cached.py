@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Hashable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
@@ -17,6 +18,7 @@ from trainload.storage.traffic import Traffic
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
+WARM_THREADS = 8
 WHOLE_SHARE = 8  # a read of an eighth of a block or more brings all of it, where the cache keeps it
 
 
@@ -93,11 +95,14 @@ class CachedSource:
 
     def warm(self) -> Iterator[int]:
         """Download every block that is kept and not there; yields the bytes of each block that is looked at."""
-        for block in range(-(-self.size // BLOCK_BYTES)):
-            size = self._cache.block_bytes(block)
-            if self._cache.admits(block):
-                self._read_whole(block, memoryview(bytearray(size)))
-            yield size
+        with ThreadPoolExecutor(WARM_THREADS) as pool:
+            yield from pool.map(self._warm_block, range(-(-self.size // BLOCK_BYTES)))
+
+    def _warm_block(self, block: int) -> int:
+        size = self._cache.block_bytes(block)
+        if self._cache.admits(block):
+            self._read_whole(block, memoryview(bytearray(size)))
+        return size
 
     def clone(self) -> CachedSource:
         """Another handle on the same object and cache, with counts of its own."""
