@@ -147,6 +147,7 @@ def _conclude(path: str, region: Region, results: list[BlockResult], *, decode_a
     counts = [result.num_pics for result in results if result.num_pics is not None]
     if len(counts) == len(results):
         yield from _check_counts(path, region, header, counts)
+        yield from _check_table(path, region, header, results)
         if not region.has_extension:
             yield from _check_genuine_header(path, header, results, counts, decode_all=decode_all)
 
@@ -234,6 +235,45 @@ def _check_counts(path: str, region: Region, header: DtsHeader, counts: list[int
             region.extension.check_block_counts(np.array(counts, np.int64))
     except FormatError as error:
         yield Finding.from_error(error)
+
+
+def _check_table(path: str, region: Region, header: DtsHeader, results: list[BlockResult]) -> Iterator[Finding]:
+    """The first block whose header the table of samples contradicts, or what is wrong with the table itself."""
+    try:
+        stored = None if region.extension is None else region.extension.sample_table()
+        if stored is None:
+            return
+        table, labels = stored
+        counts = np.array([result.num_pics for result in results], np.int64)
+        offsets = table.offsets(counts, header, path=path)
+    except FormatError as error:
+        yield Finding.from_error(error)
+        return
+    first = 0
+    for result, count in zip(results, counts.tolist()):
+        rows, block = slice(first, first + count), result.header
+        first += count
+        if block is None:
+            continue
+        for field, stated, true in (
+            ("size", table.sizes[rows], block.sizes),
+            ("offset", offsets[rows], block.offsets),
+            ("label", labels[rows], block.labels),
+        ):
+            wrong = np.flatnonzero(stated != true)
+            if len(wrong):
+                n = int(wrong[0])
+                yield Finding.of(
+                    rules.TABLE_BLOCKS,
+                    f"TABL {field}",
+                    None,
+                    int(stated[n]),
+                    int(true[n]),
+                    path,
+                    block=result.k,
+                    sample=n,
+                )
+                return
 
 
 def _check_genuine_header(

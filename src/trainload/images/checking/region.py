@@ -92,6 +92,7 @@ def _check_sections(extension: Extension) -> list[Finding]:
         extension.picture_crcs,
         extension.parameters,
         extension.unpack_paths,
+        extension.sample_table,
     )
     return [finding for check in checks for finding in _findings_of(check)]
 

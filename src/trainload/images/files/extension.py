@@ -17,6 +17,7 @@ from trainload.formats.fields import Checker
 from trainload.formats.sections import HEAD_BYTES, sections_from_bytes
 from trainload.images.classes.packed_names import Names, unpack_names
 from trainload.images.format import dts, rules
+from trainload.images.format.sample_table import SampleTable
 from trainload.storage.source import Source
 
 MAX_PARAMETERS_BYTES = 1 << 20
@@ -180,6 +181,37 @@ class Extension:
         good = isinstance(values, dict)
         self._check.require(good, rules.EXTENSION_PARAMETERS, field="PARM", offset=None, found=values, expected="{}")
         return dict(values)
+
+    def sample_table(self) -> tuple[SampleTable, NDArray[np.int64]] | None:
+        """The table of all samples and their labels, int64 [n]; None where the file carries none.
+
+        Raises FormatError for a table that cannot be, and where labels follow neither from it nor from the paths.
+        """
+        body = self._sections.get(dts.TAG_TABLE)
+        if body is None or self.block_counts() is None:
+            return None
+        table = SampleTable.from_bytes(body, self._header, path=self._check.path)
+        labels = self._labels_of_paths() if table.labels is None else table.labels
+        wrong = np.flatnonzero((labels < 0) | (labels >= self._header.num_classes))
+        if len(wrong):
+            self._check.require(
+                False,
+                rules.TABLE_LABEL,
+                field=f"TABL label[{wrong[0]}]",
+                offset=None,
+                found=int(labels[wrong[0]]),
+                expected=f"below num_classes = {self._header.num_classes:,}",
+            )
+        return table, labels
+
+    def _labels_of_paths(self) -> NDArray[np.int64]:
+        """The label of each sample by the class that its path begins with; -1 where that is none."""
+        names = self.unpack_paths()
+        if names is None:
+            return np.full(self._header.num_samples, -1, np.int64)
+        label_of = {name: label for label, name in enumerate(self.class_names())}
+        found = (label_of.get(names[n].partition("/")[0], -1) for n in range(len(names)))
+        return np.fromiter(found, np.int64, len(names))
 
     def _block_table(self) -> NDArray[np.uint32] | None:
         body = self._sections.get(dts.TAG_BLOCKS)

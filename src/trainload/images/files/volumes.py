@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -136,18 +137,49 @@ def _some(ids: list[int]) -> str:
 
 
 def read_tables(volumes: Sequence[Volume]) -> Tables:
-    """Read the block headers of all volumes: one small read per block, no Python object per sample.
+    """From each file's table of samples; of a file without one from its block headers, one small read for each.
 
-    Raises FormatError for a block header that breaks the spec and for counts that do not add up.
+    No Python object per sample. Raises FormatError for what breaks the spec and for counts that do not add up.
     """
-    blocks = [block for volume in volumes for block in read_block_headers(volume)]
-    counts = np.array([len(block.sizes) for block in blocks], np.int64)
-    block_first = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
+    tables = [_table_of(volume) for volume in volumes]
+    parts = [_blocks_of(volume) if table is None else table for volume, table in zip(volumes, tables)]
+    counts = np.concatenate([part.counts for part in parts])
     return Tables(
-        labels=_join([block.labels for block in blocks]).astype(np.int32),
-        sizes=_join([block.sizes for block in blocks]).astype(np.int64),
-        offset_in_block=_join([block.offsets for block in blocks]),
-        block_first=block_first,
+        labels=np.concatenate([part.labels for part in parts]).astype(np.int32),
+        sizes=np.concatenate([part.sizes for part in parts]).astype(np.int64),
+        offset_in_block=np.concatenate([part.offsets for part in parts]),
+        block_first=np.concatenate((np.zeros(1, np.int64), np.cumsum(counts))),
+    )
+
+
+class _Part(NamedTuple):
+    """One volume's part of the tables. counts: int64, samples of each block."""
+
+    counts: NDArray[np.int64]
+    labels: NDArray[np.integer]
+    sizes: NDArray[np.integer]
+    offsets: NDArray[np.uint32]
+
+
+def _table_of(volume: Volume) -> _Part | None:
+    """What the file's table of samples says, None where it has none."""
+    found, counts = volume.extension.sample_table(), volume.extension.block_counts()
+    if found is None or counts is None:
+        return None
+    table, labels = found
+    _check_total(volume, counts.astype(np.int64))
+    offsets = table.offsets(counts, volume.header, path=volume.source.path)
+    return _Part(counts.astype(np.int64), labels, table.sizes, offsets)
+
+
+def _blocks_of(volume: Volume) -> _Part:
+    """What the block headers say."""
+    blocks = read_block_headers(volume)
+    return _Part(
+        np.array([len(block.sizes) for block in blocks], np.int64),
+        _join([block.labels for block in blocks]),
+        _join([block.sizes for block in blocks]),
+        _join([block.offsets for block in blocks]),
     )
 
 
@@ -162,15 +194,19 @@ def read_block_headers(volume: Volume) -> list[BlockHeader]:
     ]
     counts = np.array([len(block.sizes) for block in blocks], np.int64)
     volume.extension.check_block_counts(counts)
-    if counts.sum() != header.num_samples:
+    _check_total(volume, counts)
+    return blocks
+
+
+def _check_total(volume: Volume, counts: NDArray[np.int64]) -> None:
+    if counts.sum() != volume.header.num_samples:
         raise rules.NUM_SAMPLES.broken(
             field="num_samples",
             offset=52,
-            found=f"{header.num_samples:,}",
+            found=f"{volume.header.num_samples:,}",
             expected=f"{int(counts.sum()):,}",
-            path=path,
+            path=volume.source.path,
         )
-    return blocks
 
 
 def _join(arrays: list[NDArray[np.uint32]]) -> NDArray[np.uint32]:

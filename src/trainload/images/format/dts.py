@@ -335,6 +335,7 @@ TAG_CLASSES = b"CLSS"  # class names in label order: `names_to_bytes`, then Zsta
 TAG_PATHS = b"PATH"  # source paths in sample order, relative to the packed folder: `names_to_bytes`, then Zstandard
 TAG_BLOCKS = b"BLKS"  # per block: num_pics u32, CRC-32 of its 16 MB u32
 TAG_PICTURES = b"PCRC"  # per picture, in sample order: CRC-32 of its bytes without padding, u32
+TAG_TABLE = b"TABL"  # every sample's size, and its label: format/sample_table.py
 TAG_PARAMETERS = b"PARM"  # JSON: how the file was packed, by which version
 TAG_HEADER_CRC = b"HCRC"  # the last section: CRC-32 of every byte of the file before this section's head
 

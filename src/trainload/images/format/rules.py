@@ -57,6 +57,11 @@ EXTENSION_COUNTS = Rule(
     "dts.extension.counts", "block {block} must hold as many pictures as the extension says", "DTS 8"
 )
 EXTENSION_PARAMETERS = Rule("dts.extension.parameters", "the pack parameters must be one JSON object", "DTS 8")
+TABLE_SIZE = Rule("dts.table.size", "the table of samples must hold a number of each sample", "DTS 8")
+TABLE_COUNT = Rule("dts.table.count", "the table of samples must have as many as the blocks", "DTS 8")
+TABLE_ROOM = Rule("dts.table.room", "the samples of block {block} must fit into it", "DTS 8")
+TABLE_LABEL = Rule("dts.table.label", "every sample must have the label of a class", "DTS 8")
+TABLE_BLOCKS = Rule("dts.table.blocks", "the table of samples must say of block {block} what its header says", "DTS 8")
 NAMES_UNPACK = Rule("dts.names.unpack", "a name section must unpack", "DTS 8")
 NAMES_COUNT = Rule("dts.names.count", "a name section must hold one name each", "DTS 8")
 
