@@ -342,7 +342,7 @@ def test_new_folders_are_made_durable_and_so_is_what_is_extracted(
     monkeypatch.setattr(
         "trainload.storage.folders.sync_folder", lambda folder: synced.append(os.path.relpath(folder, tmp_path))
     )
-    monkeypatch.setattr("trainload.storage.folders._sync_file_system", lambda folder: synced.append("all files"))
+    monkeypatch.setattr("trainload.storage.folders.sync_file_system", lambda folder: synced.append("all files"))
     Recorder(tmp_path / "a" / "b" / "drive", split_bytes=1000).close()
     assert synced == [".", "a", "a/b"]
     synced.clear()

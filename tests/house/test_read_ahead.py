@@ -66,8 +66,9 @@ def test_what_is_in_memory_is_not_announced(
 ) -> None:
     source = opened(path, monkeypatch, read_ahead=NEAR)
     source.read_at(START, SIZE)
-    if not read_at_once(source._fd, memoryview(bytearray(1)), START):
-        pytest.skip("this file system does not say what is in memory")
+    with path.open("rb") as file:
+        if not read_at_once(file.fileno(), memoryview(bytearray(1)), START):
+            pytest.skip("this file system does not say what is in memory")
     source.will_need(START, SIZE)
     assert advised == []
 

@@ -11,6 +11,7 @@ import pytest
 
 import trainload as tl
 from drive_data import equal, write_drive
+from trainload.recordings.reading.window import Window
 from trainload.recordings.reading.window_sequence import WindowSequence
 from trainload.recordings.samples.collate import ClipBatch, collate
 from trainload.storage.file import FileSource
@@ -151,9 +152,17 @@ def test_large_windows_are_read_one_by_one_just_in_time_and_chunks_announced_all
     monkeypatch.setattr("trainload.recordings.samples.chunks.LARGE_BYTES", 1)
     announced: list[tuple[int, int]] = []
     monkeypatch.setattr(WindowSequence, "will_need", lambda _, k0, k1, streams: announced.append((k0, k1)))
+    read: list[int] = []
+    real = WindowSequence.read
+
+    def counted(windows: WindowSequence, k0: int, k1: int, *rest: Any, **options: Any) -> list[Window]:
+        read.append(k1 - k0)
+        return real(windows, k0, k1, *rest, **options)
+
+    monkeypatch.setattr(WindowSequence, "read", counted)
     loader = tl.HyperframeLoader(dataset, **options)
     assert_equal(list(loader), by_chunks)
-    assert not loader._store.chunks._chunks
+    assert set(read) == {1} and len(read) > chunks
     assert len(announced) == chunks - 2
 
 

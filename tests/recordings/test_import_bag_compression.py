@@ -193,23 +193,37 @@ def test_no_temporary_file_stays_after_an_error(tmp_path, monkeypatch):
         list(Rosbag2Source(path, scratch=scratch).items())
     assert list(scratch.iterdir()) == []
 
-    def full(*_):
-        raise OSError(28, "No space left on device")
+    begun = []
 
-    monkeypatch.setattr("trainload.recordings.importers.logs.plain_files.PlainFiles._unpack", full)
+    def full(stored):
+        begun.extend(scratch.iterdir())
+        if begun:  # not where only the head is looked at
+            raise OSError(28, "No space left on device")
+        return zstd_file(stored)
+
+    monkeypatch.setattr("trainload.recordings.importers.logs.plain_files.zstd_file", full)
     with pytest.raises(OSError, match="No space"):
         list(Rosbag2Source(path, scratch=scratch).items())
+    assert [each.name.startswith(PREFIX) for each in begun] == [True]
     assert list(scratch.iterdir()) == []
 
 
 def test_the_temporary_file_lies_beside_the_output_and_a_bag_of_one_file_is_unpacked_once(tmp_path, monkeypatch):
-    from trainload.recordings.importers.logs.plain_files import PlainFiles
-
     bag, out = make_bag(tmp_path / "bag", "SQLITE3", "FILE", 12), tmp_path / "out"
     out.mkdir()
     seen = []
-    unpack = PlainFiles._unpack
-    monkeypatch.setattr(PlainFiles, "_unpack", lambda *args: (unpack(*args), seen.extend(out.iterdir()))[0])
+
+    class Watched:  # looks into the folder when a file is unpacked to its end
+        def __init__(self, stored):
+            self.stream = zstd_file(stored)
+
+        def read(self, size):
+            block = self.stream.read(size)
+            if not block:
+                seen.extend(out.iterdir())
+            return block
+
+    monkeypatch.setattr("trainload.recordings.importers.logs.plain_files.zstd_file", Watched)
     import_source(open_source("rosbag2", bag, scratch=out), out / "drive.hfr")
     assert [path.name.startswith(PREFIX) for path in seen] == [True]
     assert [path.name for path in out.iterdir()] == ["drive.hfr"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import threading
 import time
+import tracemalloc
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -112,9 +113,12 @@ def test_a_long_standstill_takes_no_more_memory_than_the_queue_may(tmp_path: Pat
     )
     recorder.add_stream("a")
     recorder.add_stream("b")
+    tracemalloc.start()
     for n in range(5_000):
         recorder.write("b" if n == 3 else "a", n * 10, b"x" * 100)
-    assert len(recorder._queue._entries) < 200 and recorder._queue.size_bytes <= 5_000
+    grown, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert grown < 100_000 and recorder.stats().queue_bytes <= 5_000  # the places of 5,000 dropped frames: 360,000
     opened.set()
     summary = recorder.close()
     assert summary.frames + sum(drop.frames for drop in summary.drops) == 5_000

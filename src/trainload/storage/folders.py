@@ -38,7 +38,7 @@ class AtomicFolder:
 
     def commit(self) -> None:
         """Have the disk hold every file in it, rename it, sync the folder above. Raises OSError."""
-        _sync_file_system(self.tmp_path)
+        sync_file_system(self.tmp_path)
         self.tmp_path.replace(self.path)
         sync_folder(self.path.parent)
 
@@ -53,7 +53,7 @@ class AtomicFolder:
             name_path(error, self.tmp_path, self.path)
 
 
-def _sync_file_system(folder: Path) -> None:
+def sync_file_system(folder: Path) -> None:
     """Sync all that lies in the folder's file system: one call, where a sync per file takes a disk hours for a million.
 
     syncfs reports what could not be written (Linux 5.8); elsewhere sync, which only waits.
