@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from present import present
 from trainload import UsageError, _core
 from trainload.codecs.codec import Codec
 from trainload.codecs.compression import zstd_compress
@@ -87,7 +88,7 @@ def test_the_core_shuffles_between_memories_of_one_size_only() -> None:
 
 
 def test_hc_and_fast_lz4_are_one_codec_to_a_reader() -> None:
-    (fast, _), (high, level) = codec_by_name("lz4"), codec_by_name("lz4hc:12")
+    (fast, _), (high, level) = present(codec_by_name("lz4")), present(codec_by_name("lz4hc:12"))
     assert (fast.id, high.id, level) == (1, 1, 12)
     assert codec_by_id(1).decode(high.encode(FLOATS, 12), len(FLOATS)) == FLOATS
 

@@ -128,4 +128,4 @@ def test_a_batch_that_is_kept_stays_as_it_is_while_others_reuse_their_memory(
     assert len(kept) > 10 and len(places) < 2 * len(loader)
     for ids, values in kept:
         again = collate([dataset[int(i)] for i in ids]).values
-        assert all(np.array_equal(values[name], again[name][1:], equal_nan=True) for name in values)
+        assert all(np.array_equal(values[name], np.asarray(again[name])[1:], equal_nan=True) for name in values)

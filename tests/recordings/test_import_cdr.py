@@ -10,6 +10,7 @@ import pytest
 
 import trainload as tl
 from cdr_encoder import encode
+from present import present
 from sensor_messages import LATENCY, ROS2, TYPES, acquired, cloud, message
 from trainload.recordings.format.envelopes import Envelope
 from trainload.recordings.importers.import_source import ImportReport, import_source
@@ -107,9 +108,9 @@ def test_every_plain_cdr_goes_out_byte_for_byte(tmp_path, kind):
     found = []
     for item in source.items():
         if isinstance(item, SourceStream):
-            names[item.name] = source.channels[item.channel].topic
+            names[item.name] = source.channels[present(item.channel)].topic
         elif isinstance(item, SourceFrame):
-            found.append((names[item.stream], Envelope(0, 0, *item.wrapping).message(item.data)))
+            found.append((names[item.stream], Envelope(0, 0, *present(item.wrapping)).message(item.data)))
     assert found == messages
 
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from present import present
 from trainload.errors import FormatError
 from trainload.recordings.format.envelopes import Envelope
 from trainload.recordings.importers.logs.mcap.source import McapSource
@@ -81,7 +82,7 @@ def read(path: Path) -> tuple[list[Row], McapSource, list[bytes]]:
 def places(path: Path) -> tuple[list[tuple[int, int]], list[int]]:
     """[begin, end) of each chunk, and how many messages it has, by the index of the library."""
     with path.open("rb") as file:
-        summary = make_reader(file).get_summary()
+        summary = present(make_reader(file).get_summary())
         chunks, counts = [], []
         for index in summary.chunk_indexes:
             chunks.append((index.chunk_start_offset, index.chunk_start_offset + index.chunk_length))

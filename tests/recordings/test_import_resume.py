@@ -88,7 +88,12 @@ def test_windows_that_were_committed_are_not_compressed_again(tmp_path, monkeypa
     interrupt(source, out, 300)
     compressed = []
     real = compressor.encode_payload  # type: ignore[attr-defined]
-    monkeypatch.setattr(compressor, "encode_payload", lambda *a: (compressed.append(a), real(*a))[1])
+
+    def counted(*args):
+        compressed.append(args)
+        return real(*args)
+
+    monkeypatch.setattr(compressor, "encode_payload", counted)
     import_source(McapSource(source), out, codec="zstd", resume=True)
     assert 100 < len(compressed) < 200
 

@@ -150,10 +150,20 @@ def test_channels_are_found_without_a_look_at_the_others():
 def test_what_an_import_does_for_a_stream_does_not_grow_with_their_number(tmp_path, monkeypatch):
     from trainload.recordings.importers import import_source as module
 
-    count, described, tables = 300, [], []
+    count = 300
+    described: list[int] = []
+    tables: list[int] = []
     real, infos = module._channel_facts, StreamSet.infos.fget  # type: ignore[attr-defined]
-    monkeypatch.setattr(module, "_channel_facts", lambda channel: described.append(1) or real(channel))
-    monkeypatch.setattr(StreamSet, "infos", property(lambda self: tables.append(1) or infos(self)))
+
+    def counted(calls, called):
+        def call(argument):
+            calls.append(1)
+            return called(argument)
+
+        return call
+
+    monkeypatch.setattr(module, "_channel_facts", counted(described, real))
+    monkeypatch.setattr(StreamSet, "infos", property(counted(tables, infos)))
     definitions = [(bytes_of.CHANNEL, bytes_of.channel(k, 0, f"/{k}", "x")) for k in range(count)]
     messages = [bytes_of.message(k, 0, T0 + k, b"12") for k in range(count)]
     (tmp_path / "a.mcap").write_bytes(bytes_of.log(definitions, messages))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import trainload as tl
+from present import present
 from trainload.recordings.format.hyperframe import KEY_FRAME
 from trainload.recordings.importers.folders.comma import open_comma
 from trainload.recordings.importers.import_source import import_source
@@ -66,7 +67,7 @@ def test_a_comma_segment_with_video_decodes_from_the_recording(tmp_path):
     with tl.open_recording(tmp_path / "drive.hfr") as drive:
         assert drive.timestamps("camera")[1] == 100_050_000_000
         assert np.flatnonzero(drive.flags("camera") & KEY_FRAME).tolist() == [0, 10, 20]
-        picture = drive.read_at_index("camera", 14, decode=True).decoded
+        picture = present(drive.read_at_index("camera", 14, decode=True).decoded)
         assert picture.shape == (96, 128, 3)
         assert abs(float(picture.mean()) - 140) < 6
 
