@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainload.errors import UsageError
-from trainload.storage.atomic import AtomicFile, name_path
+from trainload.storage.atomic import name_path
 from trainload.storage.claim import claim, release
+from trainload.storage.volume_sink import VolumeSink
 
 SYNC_BEGUN, SYNC_DONE = b'{"sync": "begun"}\n', b'{"sync": "done"}\n'
 Refusal = tuple[int, int, str]  # picture, kind, reason
@@ -80,15 +81,15 @@ class Journal:
     the disk does not hold: then the blocks since the last good sync are not among `records`.
     """
 
-    def __init__(self, target: Path, identity: dict[str, Any], *, resume: bool) -> None:
-        """target: the journal lies beside it. identity: what must be equal for a resumed pack, JSON values.
+    def __init__(self, path: Path, identity: dict[str, Any], *, resume: bool) -> None:
+        """path: its own, `<target>.journal`. identity: what must be equal for a resumed pack, JSON values.
 
         Raises UsageError where it is not, and where another process packs to the same name.
         """
-        self.path = path = target.with_name(target.name + ".journal")
+        self.path = path
         self.records: list[BlockRecord] = []
         self.synced = 0  # of `records`, those that the disk holds for certain
-        self._fd = claim(path, target, resume=resume)
+        self._fd = claim(path, path.with_suffix(""), resume=resume)
         is_new = not os.fstat(self._fd).st_size
         try:
             self._end = self._read(identity) if resume else 0
@@ -104,10 +105,10 @@ class Journal:
     def add(self, record: BlockRecord) -> None:
         self._append(record.to_line())
 
-    def sync(self, file: AtomicFile) -> None:
-        """Sync the file of the blocks that were added last; all before them must have been synced."""
+    def sync(self, volume: VolumeSink) -> None:
+        """Sync the volume of the blocks that were added last; all before them must have been synced."""
         self._append(SYNC_BEGUN)
-        file.sync()
+        volume.sync()
         self._append(SYNC_DONE)
 
     def keep(self, records: list[BlockRecord]) -> None:

@@ -23,12 +23,10 @@ from trainload.images.packing.journal import BlockRecord, Journal
 from trainload.images.packing.levels import LevelOptions
 from trainload.images.packing.packed_picture import PackedPicture
 from trainload.images.packing.sources import PictureTable
-from trainload.images.packing.summary import SetSummary, count_kinds, write_report
+from trainload.images.packing.summary import SetSummary, count_kinds, report_parts
 from trainload.images.packing.workers import Workers
-from trainload.images.packing.writer import SetFacts, Volume, write_header
-from trainload.storage.atomic import AtomicFile
-from trainload.storage.claim import being_written, discard, is_being_written
-from trainload.storage.target import check_target, refuse_odd_file
+from trainload.images.packing.writer import SetFacts, Volume, header_region, set_uuid, shape
+from trainload.storage.volume_sink import LocalVolumes, VolumeSet
 
 Index = NDArray[np.int64]
 MOST_UNREADABLE = 32  # in a row: single files may be gone, but not a source
@@ -86,27 +84,24 @@ class SetPacker:
         self.refusals: dict[int, str] = {}
         self._new_refusals: list[tuple[int, int, str]] = []
         self._unreadable = 0  # in a row
-        self._volumes = [Volume(each) for each in volume_paths(path, options.volumes)]
-        for volume in self._volumes:
-            check_target(volume.path, overwrite=options.overwrite or options.resume, inputs=[table.files.path])
-            refuse_odd_file(volume.tmp_path)
-        self._report_path = Path(f"{path}.report.json")
-        refuse_odd_file(self._report_path)
+        self._volumes = [Volume() for _ in range(options.volumes)]
+        self._place: VolumeSet = LocalVolumes(path, options.volumes)
+        self._place.check(overwrite=options.overwrite or options.resume, inputs=[table.files.path])
         self._done = 0
         self._resumed = 0
 
     def pack(self) -> SetSummary:
         started = time.monotonic()
         volumes = self._volumes
-        journal = Journal(self.path, self._identity(), resume=self.options.resume)
+        journal = Journal(self._place.journal_path(None), self._identity(), resume=self.options.resume)
         try:
             facts = self._write_blocks(volumes, journal)
             return self._finish(facts, volumes, journal, started)
         except BaseException:
             if not any(volume.records for volume in volumes):
                 journal.remove()
-                for volume in volumes:
-                    discard(volume.tmp_path)
+                for volume_id in range(len(volumes)):
+                    self._place.discard(volume_id)
             raise
         finally:
             journal.close()
@@ -242,7 +237,7 @@ class SetPacker:
         self, facts: SetFacts, volume: Volume, volume_id: int, cut: Iterator[block_cutting.Block], journal: Journal
     ) -> None:
         buffer = bytearray(dts.BLOCK_SIZE)
-        with AtomicFile(volume.path, resume=bool(volume.records), keep=True) as file:
+        with self._place.open_volume(volume_id, shape(), left=volume.crcs or None) as sink:
             for block in cut:
                 place = (facts.level, len(volume.records), facts.block_header_size)
                 used_bytes = block_cutting.fill_block_bytes(block, facts.labels, place, buffer)
@@ -257,12 +252,13 @@ class SetPacker:
                     self._new_refusals,
                 )
                 self._new_refusals = []
-                volume.add(file, buffer, record)
+                sink.write_block(len(volume.records), buffer)
+                volume.records.append(record)
                 journal.add(record)
                 self._count(record)
                 if len(volume.records) % SYNC_BLOCKS == 0:
-                    journal.sync(file)
-            journal.sync(file)
+                    journal.sync(sink)
+            journal.sync(sink)
 
     def _workers(self, capacity: int) -> Workers:
         return Workers(self.table.files, self._level_options(capacity), min(self.options.jobs, len(self.table)))
@@ -304,13 +300,14 @@ class SetPacker:
     def _take_over(self, volumes: list[Volume], journal: Journal) -> None:
         unsynced = {record.volume for record in journal.records[journal.synced :]}
         for volume_id, volume in enumerate(volumes):
-            if is_being_written(volume.tmp_path):
-                raise being_written(volume.path)
-            if volume_id in unsynced and volume.tmp_path.exists():  # what the page cache shows may not be on the disk
-                with AtomicFile(volume.path, resume=True, keep=True) as file:
-                    journal.sync(file)
-            volume.take_over([record for record in journal.records if record.volume == volume_id])
-            check_target(volume.path, overwrite=self.options.overwrite)
+            left = [record for record in journal.records if record.volume == volume_id]
+            if left:
+                crcs = [record.crc for record in left]
+                with self._place.open_volume(volume_id, shape(), left=crcs) as sink:
+                    if volume_id in unsynced:  # what the page cache shows may not be on the disk
+                        journal.sync(sink)
+                    volume.records = left[: sink.count_good(crcs)]
+            self._place.check_volume(volume_id, overwrite=self.options.overwrite)
         good = [record for volume in volumes for record in volume.records]
         if len(good) != len(journal.records):
             journal.keep(good)
@@ -332,14 +329,19 @@ class SetPacker:
         paths_stored = True
         for volume_id, volume in enumerate(volumes):
             names = [self.table.name(n) for n in volume.pictures().tolist()]
-            with AtomicFile(volume.path, resume=True, keep=True) as file:
-                paths_stored &= write_header(file, facts, volumes, volume_id, names)
-                file.sync()
+            region, fitted = header_region(facts, volumes, volume_id, names)
+            paths_stored &= fitted
+            with self._place.open_volume(volume_id, shape(), left=volume.crcs) as sink:
+                sink.write_header(region, len(volume.records))
+                sink.sync()
         summary = self._summary(facts, volumes, paths_stored, started)
-        write_report(self._report_path, summary, self.table, self.kinds, self.refusals)
-        for volume in volumes:
-            with AtomicFile(volume.path, resume=True, keep=True) as file:
-                file.commit()
+        self._place.write_report(report_parts(summary, self.table, self.kinds, self.refusals))
+        for volume_id, volume in enumerate(volumes):
+            with self._place.open_volume(volume_id, shape(), left=volume.crcs) as sink:
+                sink.commit()
+        self._place.complete(
+            "" if facts.reference else str(set_uuid(facts, volumes)), [volume.crc for volume in volumes]
+        )
         journal.remove()
         self._report_progress(len(self.table))
         return summary
@@ -350,8 +352,8 @@ class SetPacker:
         packed = np.concatenate([volume.pictures() for volume in volumes])
         room = len(records) * (dts.BLOCK_SIZE - facts.block_header_size)
         return SetSummary(
-            paths=tuple(str(volume.path) for volume in volumes),
-            report_path=str(self._report_path),
+            paths=tuple(self._place.names),
+            report_path=self._place.report_name,
             level=facts.level,
             pictures=sum(counts),
             refused=len(self.refusals),
@@ -370,11 +372,3 @@ class SetPacker:
             genuine_readable=max(counts) <= dts.GENUINE_MAX_PICS,
             seconds=time.monotonic() - started,
         )
-
-
-def volume_paths(path: Path, volumes: int) -> list[Path]:
-    """The files of a set: `path` itself, or `<stem>-<k>-of-<n><suffix>` with k from 0, padded to equal length."""
-    if volumes == 1:
-        return [path]
-    digits = len(str(volumes))
-    return [path.with_name(f"{path.stem}-{k:0{digits}}-of-{volumes}{path.suffix}") for k in range(volumes)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ from numpy.typing import NDArray
 
 from trainload.images.packing.kinds import FATES, Kind, names_of
 from trainload.images.packing.sources import PictureTable
-from trainload.storage.atomic import AtomicFile
 
 REPORT_CHUNK_BYTES = 1 << 20
 
@@ -80,19 +78,14 @@ def count_kinds(kinds: NDArray[np.uint16]) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count}
 
 
-def write_report(
-    path: Path, summary: SetSummary, table: PictureTable, kinds: NDArray[np.uint16], refusals: dict[int, str]
-) -> None:
-    """Write the report: JSON with the summary, the fate of each kind, and a line per special picture, in list order."""
+def report_parts(
+    summary: SetSummary, table: PictureTable, kinds: NDArray[np.uint16], refusals: dict[int, str]
+) -> Iterator[bytes]:
+    """The report: JSON with the summary, the fate of each kind, and a line per special picture, in list order."""
     column = 1 if summary.level == 0 else 2
     fates = {names[0]: names[column] for names in FATES.values() if names[0] in summary.kinds}
     stable = {name: value for name, value in summary.facts().items() if name != "seconds"}
-    with AtomicFile(path) as file:
-        at = 0
-        for part in _chunks(_report_lines({"summary": stable, "fates": fates}, table, kinds, refusals)):
-            file.write_at(at, part)
-            at += len(part)
-        file.commit()
+    return _chunks(_report_lines({"summary": stable, "fates": fates}, table, kinds, refusals))
 
 
 def _report_lines(

@@ -1,16 +1,12 @@
-"""The DTS writer: finished blocks in, a file under its name out. Knows no pictures' sources and no processes.
-
-The law is docs/spec/dts.md. Blocks go to `<path>.tmp` as they come; the header, which needs all of them, goes in last.
-"""
+"""The DTS header region of a volume, from the finished blocks of all volumes: pure. The law is docs/spec/dts.md."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import uuid
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -18,12 +14,10 @@ from isal import isal_zlib
 from numpy.typing import NDArray
 
 from trainload.codecs.compression import zstd_compress
-from trainload.errors import FormatError
 from trainload.images.classes.packed_names import most_name_bytes
 from trainload.images.format import dts
 from trainload.images.packing.journal import BlockRecord
-from trainload.storage.atomic import AtomicFile, tmp_name
-from trainload.storage.file import FileSource
+from trainload.storage.volume_sink import VolumeShape
 
 UUID_NAMESPACE = uuid.UUID("6f1d1c3e-52a5-5b0e-9c36-1f3f2b7a4d90")
 PATHS_COMPRESSION = (3, 19)  # Zstandard levels, tried in turn until the paths fit
@@ -47,15 +41,9 @@ class SetFacts:
 
 @dataclass(slots=True)
 class Volume:
-    """One file of a set, while it is written: its records, and the CRC-32 of all its blocks so far."""
+    """One file of a set, while it is written: its finished blocks."""
 
-    path: Path
     records: list[BlockRecord] = field(default_factory=list)
-    crc: int = 0
-
-    @property
-    def tmp_path(self) -> Path:
-        return tmp_name(self.path)
 
     @property
     def num_samples(self) -> int:
@@ -63,74 +51,48 @@ class Volume:
 
     @property
     def total_bytes(self) -> int:
-        return dts.IMAGE_HEADER_BYTES + len(self.records) * dts.BLOCK_SIZE
+        return shape().end(len(self.records))
+
+    @property
+    def crcs(self) -> list[int]:
+        """The CRC-32 of each block."""
+        return [record.crc for record in self.records]
+
+    @property
+    def crc(self) -> int:
+        """The CRC-32 of all blocks."""
+        return reduce(lambda whole, crc: isal_zlib.crc32_combine(whole, crc, dts.BLOCK_SIZE), self.crcs, 0)
 
     def pictures(self) -> NDArray[np.int64]:
         """Source positions of the volume's samples, in file order, int64."""
         parts = [record.pictures for record in self.records]
         return np.concatenate(parts).astype(np.int64) if parts else np.empty(0, np.int64)
 
-    def add(self, file: AtomicFile, block: bytearray, record: BlockRecord) -> None:
-        """Write the next block to its place."""
-        file.write_at(self.total_bytes, block)
-        self._count(block, record)
 
-    def take_over(self, records: Iterable[BlockRecord]) -> None:
-        """Count the blocks that an earlier run left in the .tmp file, up to the first that is not what it should be.
-
-        A run that was killed between the renames of several volumes left the finished ones under their final names.
-        """
-        records = list(records)
-        for path in (self.tmp_path, self.path):
-            if records and path.exists():
-                self._take_over(path, records)
-                if path == self.path and len(self.records) == len(records):
-                    path.replace(self.tmp_path)
-                elif path == self.path:
-                    self.records, self.crc = [], 0
-                return
-
-    def _take_over(self, path: Path, records: list[BlockRecord]) -> None:
-        block = bytearray(dts.BLOCK_SIZE)
-        with FileSource(path) as source:
-            for record in records:
-                try:
-                    source.readinto_at(self.total_bytes, block)
-                except FormatError:  # the file ends before
-                    return
-                if isal_zlib.crc32(block) != record.crc:
-                    return
-                self._count(block, record)
-
-    def _count(self, block: bytearray, record: BlockRecord) -> None:
-        self.crc = isal_zlib.crc32(block, self.crc)
-        self.records.append(record)
+def shape() -> VolumeShape:
+    """What every volume looks like from outside."""
+    return VolumeShape(dts.IMAGE_HEADER_BYTES, dts.BLOCK_SIZE)
 
 
-def write_header(file: AtomicFile, facts: SetFacts, volumes: list[Volume], volume_id: int, names: list[str]) -> bool:
-    """Write the header region of one volume and set the file's length. False where the names found no room.
+def header_region(facts: SetFacts, volumes: list[Volume], volume_id: int, names: list[str]) -> tuple[bytes, bool]:
+    """The header region of one volume, and False where the names found no room in it.
 
     names: the source path of each sample, in file order; unused in reference mode, which writes no extension.
     """
     volume = volumes[volume_id]
     header = _header(facts, volumes, volume_id)
-    file.truncate(volume.total_bytes)
     if facts.reference:
-        file.write_at(0, dts.header_region_to_bytes(header, []))
-        return True
+        return dts.header_region_to_bytes(header, []), True
     sections = _sections(facts, volumes, volume)
     packed = dts.names_to_bytes(names)
     fits = len(packed) <= most_name_bytes(dts.TAG_PATHS, len(names), volume.total_bytes)
     for level in PATHS_COMPRESSION if fits else ():
         paths = zstd_compress(packed, level)
         try:
-            region = dts.header_region_to_bytes(header, [*sections, (dts.TAG_PATHS, paths)])
+            return dts.header_region_to_bytes(header, [*sections, (dts.TAG_PATHS, paths)]), True
         except ValueError:
             continue
-        file.write_at(0, region)
-        return True
-    file.write_at(0, dts.header_region_to_bytes(header, sections))
-    return False
+    return dts.header_region_to_bytes(header, sections), False
 
 
 def _sections(facts: SetFacts, volumes: list[Volume], volume: Volume) -> list[tuple[bytes, bytes]]:
