@@ -17,7 +17,7 @@ from trainload.cli.terminal import Terminal
 from trainload.images.packing import expected_arrays
 from trainload.images.packing.expected_arrays import PublishedArrays
 from trainload.images.packing.images import _bytes_read
-from trainload.images.packing.set_packer import PackProgress
+from trainload.images.packing.progress import PackProgress
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ import trainload as tl
 from faulty_file import Faults
 from picture_folders import encoded
 from trainload.images.format import dts
-from trainload.images.packing import block_cutting, set_packer
+from trainload.images.packing import block_cutting, progress, volume_packer
 from trainload.images.packing.journal import SYNC_BEGUN, SYNC_DONE
 from trainload.recordings.recovering.recover import recover
 from trainload.recordings.writing.durable import Durable
@@ -209,7 +209,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of 128 KB, each two of them synced."""
     monkeypatch.setattr(dts, "BLOCK_SIZE", 1 << 17)
     monkeypatch.setattr(block_cutting, "MAX_BLOCK_HEADER_SIZE", 1 << 14)
-    monkeypatch.setattr(set_packer, "SYNC_BLOCKS", 2)
+    monkeypatch.setattr(volume_packer, "SYNC_BLOCKS", 2)
 
 
 @pytest.mark.parametrize("volumes", [1, 2])
@@ -252,10 +252,10 @@ def test_a_resume_syncs_what_a_kill_left_before_it_builds_on_it(
     pictures: Path, tmp_path: Path, disk: DroppedPages, small_blocks: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "set.dts"
-    monkeypatch.setattr(set_packer, "SYNC_BLOCKS", 1000)
-    monkeypatch.setattr(set_packer, "PROGRESS_PICTURES", 1)
+    monkeypatch.setattr(volume_packer, "SYNC_BLOCKS", 1000)
+    monkeypatch.setattr(progress, "PROGRESS_PICTURES", 1)
 
-    def stop(now: set_packer.PackProgress) -> None:
+    def stop(now: progress.PackProgress) -> None:
         if now.done == 15:
             raise KeyboardInterrupt
 

@@ -118,7 +118,7 @@ def test_two_packs_of_one_name_end_with_one_whole_file(pictures: Path, tmp_path:
         refused.append(caught.value)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("trainload.images.packing.set_packer.PROGRESS_PICTURES", 1)
+        patch.setattr("trainload.images.packing.progress.PROGRESS_PICTURES", 1)
         tl.pack_images(pictures, out, level=0, jobs=1, progress=second)
     assert refused and tl.verify(out).good
     assert names(tmp_path) == ["set.dts", "set.dts.report.json"]
@@ -253,7 +253,7 @@ def test_arrays_are_not_packed_over_without_being_asked(tmp_path: Path) -> None:
 def test_an_output_that_cannot_be_written_is_refused_before_the_first_picture(pictures: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(OSError, match="file"), pytest.MonkeyPatch.context() as patch:
-        patch.setattr("trainload.images.packing.set_packer.Workers", None)
+        patch.setattr("trainload.images.packing.plan.Workers", None)
         tl.pack_images(pictures, tmp_path / "file" / "set.dts", level=3)
 
 

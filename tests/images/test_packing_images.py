@@ -20,7 +20,7 @@ from trainload.cli.app import app
 from trainload.cli.pack import pack_app  # noqa: F401  (registers the verb)
 from trainload.codecs.compression import zstd_decompress
 from trainload.images.packing.block_cutting import MAX_BLOCK_HEADER_SIZE, block_header_size_for
-from trainload.images.packing.set_packer import PackProgress
+from trainload.images.packing.progress import PackProgress
 
 
 def extension_of(data: bytes) -> dict[str, bytes]:

@@ -23,7 +23,7 @@ from picture_folders import encoded
 from trainload.images.format import dts
 from trainload.images.packing import block_cutting
 from trainload.images.packing.levels import LevelOptions
-from trainload.images.packing.set_packer import PackProgress
+from trainload.images.packing.progress import PackProgress
 from trainload.images.packing.sources import open_source
 from trainload.images.packing.workers import Workers
 
@@ -287,5 +287,5 @@ def interrupt_at(block: int, source: Path, out: Path, level: int = 0) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt), pytest.MonkeyPatch.context() as patch:
-        patch.setattr("trainload.images.packing.set_packer.PROGRESS_PICTURES", 1)
+        patch.setattr("trainload.images.packing.progress.PROGRESS_PICTURES", 1)
         tl.pack_images(source, out, level=level, jobs=1, on_error="skip", progress=stop)

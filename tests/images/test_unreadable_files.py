@@ -20,7 +20,7 @@ from loading_data import jpegs, write_dts, write_folder
 from picture_folders import encoded, picture
 from trainload.cli.app import app, import_module  # type: ignore[attr-defined]
 from trainload.images.loading.replacing import default_limit
-from trainload.images.packing import images, set_packer
+from trainload.images.packing import images, picture_stream
 from trainload.storage import file as storage_file
 
 COUNT, BATCH = 12, 4
@@ -273,7 +273,7 @@ def test_by_default_pack_stops_with_what_the_system_says_of_the_file(
 def test_a_source_that_is_gone_is_not_skipped_picture_by_picture(
     tmp_path: Path, after_listing: Callable[[Callable[[], None]], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(set_packer, "MOST_UNREADABLE", 5)
+    monkeypatch.setattr(picture_stream, "MOST_UNREADABLE", 5)
     root = pictures_in(tmp_path / "src", 12)
     after_listing(lambda: shutil.rmtree(root))
     with pytest.raises(tl.SampleError, match="5 pictures in a row cannot be read: is the source still there"):

@@ -23,7 +23,7 @@ from trainload.images.classes.left_out import lines_of
 from trainload.images.packing.arrange import REFERENCE_SEED
 from trainload.images.packing.images import pack_images
 from trainload.images.packing.kinds import FATES
-from trainload.images.packing.set_packer import PackProgress
+from trainload.images.packing.progress import PackProgress
 from trainload.images.packing.summary import SetSummary
 
 pack_app = typer.Typer(no_args_is_help=True, help="Write DTS files.")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from isal import isal_zlib
 
-from trainload.errors import FormatError
+from trainload.errors import FormatError, UsageError
 from trainload.storage.atomic import AtomicFile, tmp_name
 from trainload.storage.claim import being_written, discard, is_being_written
 from trainload.storage.file import FileSource
@@ -57,7 +57,7 @@ class VolumeSink(Protocol):
         """Return once all that was written outlives this process and its machine. A failure is final."""
 
     def write_header(self, region: Buffer, blocks: int) -> None:
-        """Write the header region, and end the volume after that many blocks."""
+        """Write the header region, and end the volume after that many blocks. Raises UsageError where they are gone."""
 
     def commit(self) -> None:
         """Sync, and let the volume appear under its name, in the place of what had it."""
@@ -71,6 +71,10 @@ class VolumeSink(Protocol):
 
 class VolumeSet(Protocol):
     """The place of a set: its volumes, numbered from 0, and the report beside them."""
+
+    @property
+    def set_name(self) -> str:
+        """The path or URL that stands for all of it."""
 
     @property
     def names(self) -> Sequence[str]:
@@ -102,7 +106,7 @@ class VolumeSet(Protocol):
         """
 
     def is_finished(self, volume: int, region: bytes, size: int) -> bool:
-        """Whether the volume has its name, this header region and that many bytes: an earlier commit was good."""
+        """Whether the volume has its name, this header region and that many bytes: an earlier `commit` was good."""
 
     def discard(self, volume: int) -> None:
         """Forget what is unfinished of a volume, if nobody writes it."""
@@ -113,12 +117,14 @@ class VolumeSet(Protocol):
     def load_result(self, volume: int) -> bytes | None:
         """What `save_result` kept; None where nothing is."""
 
-    def discard_result(self, volume: int) -> None: ...
-
-    def write_report(self, parts: Iterable[bytes]) -> None: ...
+    def write_report(self, parts: Iterable[bytes]) -> None:
+        """Write what was special about the set's pictures, once its bytes are known."""
 
     def complete(self, set_uuid: str, crcs: Sequence[int]) -> None:
-        """Called last, after the commit of all volumes. set_uuid: "" where they carry none. crcs: CRC-32 of each."""
+        """Called last, after the commit of all volumes: results and the volumes' journals are not needed any more.
+
+        set_uuid: "" where they carry none. crcs: the CRC-32 of each, as in its header.
+        """
 
 
 class LocalVolume:
@@ -144,6 +150,8 @@ class LocalVolume:
         self._file.sync()
 
     def write_header(self, region: Buffer, blocks: int) -> None:
+        if self._file.tmp_path.stat().st_size < self._shape.end(blocks):
+            raise UsageError(f"blocks of this unfinished volume are gone: pack it again: {self._file.tmp_path}")
         self._file.truncate(self._shape.end(blocks))
         self._file.write_at(0, region)
 
@@ -166,6 +174,10 @@ class LocalVolumes:
         self.path = Path(path)
         self._paths = volume_paths(self.path, volumes)
         self._report_path = Path(f"{self.path}.report.json")
+
+    @property
+    def set_name(self) -> str:
+        return str(self.path)
 
     @property
     def names(self) -> Sequence[str]:
@@ -202,6 +214,8 @@ class LocalVolumes:
         return LocalVolume(self._paths[volume], shape, left)
 
     def is_finished(self, volume: int, region: bytes, size: int) -> bool:
+        if tmp_name(self._paths[volume]).exists():
+            return False
         try:
             with FileSource(self._paths[volume]) as source:
                 return source.size == size and source.read_at(0, len(region)) == region
@@ -221,9 +235,6 @@ class LocalVolumes:
         except FileNotFoundError:
             return None
 
-    def discard_result(self, volume: int) -> None:
-        self._result_path(volume).unlink(missing_ok=True)
-
     def _result_path(self, volume: int) -> Path:
         return Path(f"{self._paths[volume]}.result")
 
@@ -231,7 +242,10 @@ class LocalVolumes:
         _write(self._report_path, parts)
 
     def complete(self, set_uuid: str, crcs: Sequence[int]) -> None:
-        """Files need no more."""
+        for volume in range(len(self._paths)):
+            self._result_path(volume).unlink(missing_ok=True)
+            if len(self._paths) > 1:  # else it is the set's, which its packer holds
+                discard(self.journal_path(volume))
 
 
 def volume_paths(path: Path, volumes: int) -> list[Path]:

@@ -72,6 +72,8 @@ LABEL = Rule("dts.array.label", "a label must be one of the classes", "DTS 3")
 # Sources to be packed.
 CLASS_LIST = Rule("classes.list", "a list of classes must give each class a folder and a name", "DTS 5")
 SOURCE_CHANGED = Rule("source.changed", "a picture must not change while it is packed", "DTS 6")
+PACK_PLAN = Rule("pack.plan", "a pack plan must be whole and agree with itself", "")
+PACK_RESULT = Rule("pack.result", "the result of a volume must be whole and agree with its plan", "")
 ORIGINAL_UNPACK = Rule("originals.unpack", "an original file must unpack whole", "DTS 3", TruncatedError)
 ORIGINAL_CLASSES = Rule("originals.classes", "the source must name the classes of the original set", "DTS 3")
 ORIGINAL_LABEL = Rule("originals.label", "a label must be one of the classes", "DTS 3")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from trainload.errors import UsageError
 from trainload.formats.limits import MAX_VOLUMES
@@ -14,15 +14,20 @@ from trainload.images.packing import arrange
 from trainload.images.packing.expected import ReadProgress, compare, published_set
 from trainload.images.packing.label_list import read_label_list
 from trainload.images.packing.official_archives import split_of_archive
-from trainload.images.packing.set_packer import PackOptions, PackProgress, SetPacker
-from trainload.images.packing.sources import open_source
+from trainload.images.packing.plan import PackOptions
+from trainload.images.packing.progress import PackProgress
+from trainload.images.packing.set_packer import SetPacker
+from trainload.images.packing.sources import PictureTable, open_source
 from trainload.images.packing.summary import PackSummary
 from trainload.machine.cpus import usable_cpus
 from trainload.storage.folders import make_folders
+from trainload.storage.volume_sink import LocalVolumes
+
+Source = str | os.PathLike[str]
 
 
 def pack_images(
-    src: str | os.PathLike[str],
+    src: Source,
     out: str | os.PathLike[str],
     *,
     level: int = 3,
@@ -75,8 +80,60 @@ def pack_images(
     used), FormatError (a damaged tar, and all that differs from what is expected), OSError.
     After an error the .tmp file stays for `resume`; the final name never holds half a file.
     """
+    jobs = _check_jobs(jobs)
+    sets, compared = image_sets(
+        src,
+        out,
+        level=level,
+        split=split,
+        reference=reference,
+        min_blocks=min_blocks,
+        volumes=volumes,
+        seed=seed,
+        exif=exif,
+        oversize=oversize,
+        on_error=on_error,
+        check=check,
+        classes=classes,
+        classes_as_is=classes_as_is,
+        labels=labels,
+        expect=expect,
+        names=names,
+        val_set_prep=val_set_prep,
+        progress=progress,
+    )
+    run: dict[str, Any] = {"jobs": jobs, "resume": resume, "overwrite": overwrite, "progress": progress}
+    packers = [SetPacker(table, LocalVolumes(path, volumes), options, **run) for path, (table, options) in sets.items()]
+    for folder in {path.parent for path in sets}:
+        make_folders(folder)
+    return PackSummary(tuple(packer.pack() for packer in packers), compared)
+
+
+def image_sets(
+    src: Source,
+    out: str | os.PathLike[str],
+    *,
+    level: int = 3,
+    split: Literal["train", "val"] | None = None,
+    reference: bool = False,
+    min_blocks: int | tuple[int, int] | None = None,
+    volumes: int = 1,
+    seed: int = arrange.REFERENCE_SEED,
+    exif: Literal["ignore", "apply"] = "ignore",
+    oversize: Literal["reencode", "refuse"] = "reencode",
+    on_error: Literal["raise", "skip"] = "raise",
+    check: Literal["markers", "decode"] = "markers",
+    classes: GivenClasses | None = None,
+    classes_as_is: bool = False,
+    labels: str | os.PathLike[str] | None = None,
+    expect: Literal["imagenet"] | None = None,
+    names: Literal["plain", "genuine"] = "plain",
+    val_set_prep: bool = False,
+    progress: Callable[[PackProgress], None] | None = None,
+) -> tuple[dict[Path, tuple[PictureTable, PackOptions]], tuple[str, ...]]:
+    """The sets that `pack_images` makes of these arguments, by the path of each; and what was found as published."""
     least = min_blocks if isinstance(min_blocks, tuple) else (min_blocks, min_blocks)
-    _check_options(level, exif, reference, least, volumes, jobs)
+    _check_options(level, exif, reference, least, volumes)
     published = None if expect is None else published_set(expect)
     given = None if classes is None else class_list_of(classes)
     listed = None if labels is None else read_label_list(labels)
@@ -86,7 +143,7 @@ def pack_images(
     if published is not None:
         by_split = {name or alone: table for name, table in tables.items()}
         compared = compare(by_split, published, whole="" not in tables, progress=_bytes_read(progress))
-    packers = []
+    sets = {}
     for name, table in tables.items():
         is_training = (name or alone) == "train"
         options = PackOptions(
@@ -95,23 +152,24 @@ def pack_images(
             reference=reference,
             min_blocks=least[0 if is_training else 1],
             volumes=volumes,
-            jobs=jobs or usable_cpus(),
             seed=seed,
             exif=exif,
             oversize=oversize,
             on_error=on_error,
             check=check,
-            resume=resume,
-            overwrite=overwrite,
             val_set_prep=val_set_prep,
         )
         path = Path(out) / f"{name}.dts" if name else Path(out)
         if names == "genuine":
             path = Path(out) / f"imagenet_{name or alone}_lv{level}.dts"
-        packers.append(SetPacker(table, path, options, progress))
-    for folder in {packer.path.parent for packer in packers}:
-        make_folders(folder)
-    return PackSummary(tuple(packer.pack() for packer in packers), compared)
+        sets[path] = (table, options)
+    return sets, compared
+
+
+def _check_jobs(jobs: int | None) -> int:
+    if jobs is not None and jobs < 1:
+        raise UsageError(f"it takes at least one process, not {jobs}")
+    return jobs or usable_cpus()
 
 
 def _check_options(
@@ -120,7 +178,6 @@ def _check_options(
     reference: bool,
     min_blocks: tuple[int | None, int | None],
     volumes: int,
-    jobs: int | None,
 ) -> None:
     if level not in (0, 1, 2, 3):
         raise UsageError(f"there are levels 0 to 3, not {level}")
@@ -132,8 +189,6 @@ def _check_options(
         raise UsageError("the genuine exporter writes one volume and ignores EXIF orientation")
     if not 1 <= volumes <= MAX_VOLUMES:
         raise UsageError(f"a set has 1 to {MAX_VOLUMES:,} volumes, not {volumes}")
-    if jobs is not None and jobs < 1:
-        raise UsageError(f"it takes at least one process, not {jobs}")
 
 
 def _bytes_read(progress: Callable[[PackProgress], None] | None) -> ReadProgress | None:

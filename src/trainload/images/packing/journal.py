@@ -44,6 +44,11 @@ class BlockRecord:
     max_area: int
     refusals: list[Refusal] = field(default_factory=list)
 
+    @property
+    def source_pictures(self) -> int:
+        """Pictures that are done with: packed, or refused."""
+        return len(self.pictures) + len(self.refusals)
+
     def to_line(self) -> bytes:
         record = {
             "volume": self.volume,
@@ -104,6 +109,10 @@ class Journal:
 
     def add(self, record: BlockRecord) -> None:
         self._append(record.to_line())
+
+    def unsynced(self, volume: int) -> bool:
+        """Whether the disk may lack some of `records` of that volume."""
+        return any(record.volume == volume for record in self.records[self.synced :])
 
     def sync(self, volume: VolumeSink) -> None:
         """Sync the volume of the blocks that were added last; all before them must have been synced."""
