@@ -124,9 +124,13 @@ def release(fd: int) -> None:
         os.close(fd)
 
 
-def being_written(path: str | os.PathLike[str]) -> UsageError:
+class BeingWrittenError(UsageError):
+    """Another process has the file, now."""
+
+
+def being_written(path: str | os.PathLike[str]) -> BeingWrittenError:
     """What to raise where another process has the file."""
-    return UsageError(f"another process is writing this file; wait for its end, or give another name: {path}")
+    return BeingWrittenError(f"another process is writing this file; wait for its end, or give another name: {path}")
 
 
 def _new_or_left(path: Path) -> tuple[int, bool]:

@@ -109,13 +109,16 @@ class VolumeSet(Protocol):
         """Whether the volume has its name, this header region and that many bytes: an earlier `commit` was good."""
 
     def discard(self, volume: int) -> None:
-        """Forget what is unfinished of a volume, if nobody writes it."""
+        """Forget what is unfinished of a volume, its result and its journal, unless somebody writes it."""
 
     def save_result(self, volume: int, data: bytes) -> None:
         """Keep, whole or not at all, what a volume turned out to be, for whoever finishes the set."""
 
     def load_result(self, volume: int) -> bytes | None:
         """What `save_result` kept; None where nothing is."""
+
+    def for_workers(self) -> VolumeSet:
+        """The same place for processes that work in other folders; it pickles."""
 
     def write_report(self, parts: Iterable[bytes]) -> None:
         """Write what was special about the set's pictures, once its bytes are known."""
@@ -223,7 +226,11 @@ class LocalVolumes:
             return False
 
     def discard(self, volume: int) -> None:
-        discard(tmp_name(self._paths[volume]))
+        for path in (tmp_name(self._paths[volume]), self._result_path(volume), self.journal_path(volume)):
+            discard(path)
+
+    def for_workers(self) -> LocalVolumes:
+        return LocalVolumes(self.path.absolute(), len(self._paths))
 
     def save_result(self, volume: int, data: bytes) -> None:
         _write(self._result_path(volume), [data])

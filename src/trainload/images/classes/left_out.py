@@ -49,6 +49,14 @@ class LeftOut:
         """By reason {"count", "examples"}, as JSON values."""
         return {reason: {"count": count, "examples": paths} for reason, (count, paths) in self._found.items()}
 
+    @staticmethod
+    def from_facts(facts: dict[str, dict[str, Any]]) -> LeftOut:
+        """What `facts` told of. Raises ValueError, KeyError or TypeError for what is none."""
+        left_out = LeftOut()
+        for reason, each in dict(facts).items():
+            left_out._found[str(reason)] = (int(each["count"]), [str(path) for path in each["examples"][:MAX_EXAMPLES]])
+        return left_out
+
     def __repr__(self) -> str:
         return f"LeftOut({'; '.join(lines_of(self.facts()))})"
 

@@ -16,6 +16,7 @@ from trainload.images.packing.label_list import read_label_list
 from trainload.images.packing.official_archives import split_of_archive
 from trainload.images.packing.plan import PackOptions
 from trainload.images.packing.progress import PackProgress
+from trainload.images.packing.ray_packer import RayPacker
 from trainload.images.packing.set_packer import SetPacker
 from trainload.images.packing.sources import PictureTable, open_source
 from trainload.images.packing.summary import PackSummary
@@ -49,6 +50,8 @@ def pack_images(
     expect: Literal["imagenet"] | None = None,
     names: Literal["plain", "genuine"] = "plain",
     val_set_prep: bool = False,
+    on: Literal["ray"] | None = None,
+    ray_address: str | None = None,
     progress: Callable[[PackProgress], None] | None = None,
 ) -> PackSummary:
     """Pack class folders (or a tar of them) into DTS; what was packed, with counts of everything unusual.
@@ -74,13 +77,18 @@ def pack_images(
     reads the archives once more, and packs nothing where they differ.
     names: "genuine" gives the names that the published loader looks for, imagenet_{train,val}_lv<level>.dts, and makes
     `out` a folder. val_set_prep: the header's flag of that name, which says nothing about the pictures.
+    on: "ray" packs each volume as a task on Ray (extra `ray`), with `jobs` processes each, None for one: on the cluster
+    at ray_address, or None for this machine alone. The bytes are the same (docs/cluster.md).
 
     Raises UsageError (also for splits in the place of classes, for a class that is not in `classes`, and where another
     process packs to the same name), SampleError (on_error="raise": the first picture in packing order that cannot be
     used), FormatError (a damaged tar, and all that differs from what is expected), OSError.
     After an error the .tmp file stays for `resume`; the final name never holds half a file.
     """
-    jobs = _check_jobs(jobs)
+    if jobs is not None and jobs < 1:
+        raise UsageError(f"it takes at least one process, not {jobs}")
+    if on not in (None, "ray") or (on is None and ray_address is not None):
+        raise UsageError(f"a pack runs on this machine, or on='ray' with or without an address, not on {on!r}")
     sets, compared = image_sets(
         src,
         out,
@@ -102,8 +110,14 @@ def pack_images(
         val_set_prep=val_set_prep,
         progress=progress,
     )
-    run: dict[str, Any] = {"jobs": jobs, "resume": resume, "overwrite": overwrite, "progress": progress}
-    packers = [SetPacker(table, LocalVolumes(path, volumes), options, **run) for path, (table, options) in sets.items()]
+    run: dict[str, Any] = {"resume": resume, "overwrite": overwrite, "progress": progress}
+    packers: list[SetPacker | RayPacker] = []
+    for path, (table, options) in sets.items():
+        place = LocalVolumes(path, volumes)
+        if on == "ray":
+            packers.append(RayPacker(table, place, options, jobs=jobs, address=ray_address, **run))
+        else:
+            packers.append(SetPacker(table, place, options, jobs=jobs or usable_cpus(), **run))
     for folder in {path.parent for path in sets}:
         make_folders(folder)
     return PackSummary(tuple(packer.pack() for packer in packers), compared)
@@ -164,12 +178,6 @@ def image_sets(
             path = Path(out) / f"imagenet_{name or alone}_lv{level}.dts"
         sets[path] = (table, options)
     return sets, compared
-
-
-def _check_jobs(jobs: int | None) -> int:
-    if jobs is not None and jobs < 1:
-        raise UsageError(f"it takes at least one process, not {jobs}")
-    return jobs or usable_cpus()
 
 
 def _check_options(

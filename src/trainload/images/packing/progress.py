@@ -40,6 +40,11 @@ class Meter:
         if self._done % PROGRESS_PICTURES == 0:
             self._show(min(self._done, self._total))
 
+    def add(self, pictures: int) -> None:
+        """Count as many, and tell."""
+        self._done += pictures
+        self._show(min(self._done, self._total))
+
     def finish(self) -> None:
         self._show(self._total)
 

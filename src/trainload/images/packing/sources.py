@@ -46,6 +46,10 @@ class Names:
     def __len__(self) -> int:
         return len(self._ends) - 1
 
+    def with_ends(self) -> bytes:
+        """All names, each ended by NUL, which no name of a file has."""
+        return b"".join(self[n] + b"\0" for n in range(len(self)))
+
     def __getitem__(self, n: int) -> bytes:
         return self.blob[self._ends[n] : self._ends[n + 1]]
 

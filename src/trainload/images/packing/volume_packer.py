@@ -1,4 +1,4 @@
-"""One volume of a plan: its blocks, written and synced, and what they turned out to be. Its header waits for `finish`."""
+"""One volume of a plan: its blocks, written and synced, and what they turned out to be. `finish` adds the header."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def write_blocks(
     place: VolumeSet,
     journal: Journal,
 ) -> VolumeResult:
-    """Write the blocks that `volume` has not yet, and sync them. head: all its samples, where their making has begun."""
+    """Write the blocks that `volume` has not yet, and sync them. head: all its samples, some of them made already."""
     writer = _BlockWriter(plan, volume_id, volume, stream, journal)
     with place.open_volume(volume_id, shape(), left=volume.crcs or None) as sink:
         for block in _cut(plan, volume_id, volume, stream, head):
