@@ -20,7 +20,7 @@ VERBS: dict[str, str] = {
     "import": "import_",
     "info": "info",
     "merge": "merge",
-    "pack": "pack_arrays",  # brings pack.py, which it adds to
+    "pack": "pack_steps",  # brings pack.py and pack_arrays.py, whose verbs are beside its own
     "record": "record",
     "recover": "recover",
     "slice": "slice",

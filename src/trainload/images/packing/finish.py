@@ -19,12 +19,18 @@ MAX_NAMED = 5  # of the volumes that are missing
 
 
 def kept_results(plan: PackPlan, place: VolumeSet) -> list[VolumeResult]:
-    """The results of all volumes. Raises UsageError where some are not packed yet, FormatError for what is none."""
+    """The results of all volumes. Raises UsageError where some are not packed yet, FormatError for what is none.
+
+    A set that is finished has none any more.
+    """
     found = [load_result(plan, volume, place) for volume in range(plan.options.volumes)]
     missing = [volume for volume, result in enumerate(found) if result is None]
     if missing:
         named = ", ".join(map(str, missing[:MAX_NAMED])) + (", ..." if len(missing) > MAX_NAMED else "")
-        raise UsageError(f"{len(missing)} of {len(found)} volumes are not packed yet ({named}): {place.names[0]}")
+        raise UsageError(
+            f"{len(missing)} of {len(found)} volumes are not packed yet, or were finished before ({named}): "
+            f"{place.set_name}"
+        )
     return [result for result in found if result]
 
 
