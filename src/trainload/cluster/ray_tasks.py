@@ -41,13 +41,44 @@ def run_tasks(
     Raises UsageError where Ray is missing, what a task raised, and OSError where tasks die again and again. What
     still runs then is cancelled.
     """
+    with cluster(address, cpus) as ray:
+        _Run(ray, function, shared, tasks, cpus, done).run()
+
+
+@contextmanager
+def cluster(address: str | None, cpus: int = 1) -> Iterator[Any]:
+    """The module ray, connected to a cluster as `run_tasks` says; a Ray that was started here ends with the block."""
     with _environment(_LOCAL if address is None else {}):
         try:
             import ray
         except ImportError as error:
             raise UsageError("on='ray' needs Ray: pip install 'trainload[ray]'") from error
-        with _connected(ray, address, cpus):
-            _Run(ray, function, shared, tasks, cpus, done).run()
+        if ray.is_initialized():
+            yield ray
+            return
+        quiet: dict[str, Any] = {"configure_logging": False, "log_to_driver": False}
+        if address is None:
+            _start_alone(ray, num_cpus=max(cpus, usable_cpus()), **quiet)
+        else:
+            ray.init(address=address, **quiet)
+        try:
+            yield ray
+        finally:
+            ray.shutdown()
+
+
+def _start_alone(ray: Any, **options: Any) -> None:
+    """Start a Ray of this machine that listens on the loopback only."""
+    constants = ray._private.ray_constants
+    known = constants.ENABLE_RAY_CLUSTER  # _LOCAL comes too late for it where the program imported ray before
+    constants.ENABLE_RAY_CLUSTER = False
+    try:
+        ray.init(address="local", _node_ip_address=LOOPBACK, include_dashboard=False, **options)
+    finally:
+        constants.ENABLE_RAY_CLUSTER = known
+    if ray.util.get_node_ip_address() != LOOPBACK:
+        ray.shutdown()
+        raise UsageError("this version of Ray listens on every interface: start a cluster, and give its address")
 
 
 class _Run:
@@ -65,7 +96,6 @@ class _Run:
         self._tasks = tasks
         self._done = done
         self._shared = ray.put(shared)
-        # A function of our own would travel by value where the package is not importable: it must be there.
         self._remote = ray.remote(function).options(
             num_cpus=cpus, scheduling_strategy="SPREAD", max_retries=MAX_RETRIES, retry_exceptions=False
         )
@@ -98,24 +128,6 @@ class _Run:
             raise error.cause from None
         except self._ray.exceptions.RayError as error:
             raise OSError(f"a task on Ray failed {MAX_RETRIES + 1} times: {error}") from error
-
-
-@contextmanager
-def _connected(ray: Any, address: str | None, cpus: int) -> Iterator[None]:
-    """Connected to a cluster; one that was made here ends."""
-    if ray.is_initialized():
-        yield
-        return
-    quiet: dict[str, Any] = {"configure_logging": False, "log_to_driver": False}
-    if address is None:
-        num_cpus = max(cpus, usable_cpus())
-        ray.init(address="local", _node_ip_address=LOOPBACK, include_dashboard=False, num_cpus=num_cpus, **quiet)
-    else:
-        ray.init(address=address, **quiet)
-    try:
-        yield
-    finally:
-        ray.shutdown()
 
 
 @contextmanager
