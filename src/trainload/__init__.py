@@ -12,7 +12,8 @@ Operations       CenterCrop, RandomCrop, RandomResizedCrop, RandomScale, Resize,
 Recordings       Recorder, HyperframeWriter; recover: what a crash left
                  open_recording: HyperframeReader, which gives a Frame or a Window; register_decoder
                  Follower: while it is being written
-                 import_recording, slice_recording, merge_recordings, export_mcap, export_rerun, extract_frames
+                 import_recording, import_recordings; slice_recording, merge_recordings
+                 export_mcap, export_rerun, extract_frames
 Aligned in time  align: Pairs, each a Pair, and a Report; Nearest, Previous, Interval, Interpolate; ArrayStreams
 Samples of them  WindowDataset, SequenceDataset, AlignedDataset, whose items are a Clip
                  HyperframeLoader: each batch a ClipBatch; collate. Loader: what all loaders have

@@ -61,6 +61,7 @@ from trainload.recordings.exporters.merge import merge_recordings as merge_recor
 from trainload.recordings.exporters.rerun import export_rerun as export_rerun
 from trainload.recordings.exporters.slice import slice_recording as slice_recording
 from trainload.recordings.importers.import_any import import_recording as import_recording
+from trainload.recordings.importers.import_many import import_recordings as import_recordings
 from trainload.recordings.reading.decoders import register_decoder as register_decoder
 from trainload.recordings.reading.follow import Follower as Follower
 from trainload.recordings.reading.frame import Frame as Frame

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+from glob import has_magic
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
 from trainload.cli.app import app
+from trainload.cli.on_cluster import On, OnOption, RayAddressOption
 from trainload.cli.progress import progress_bar
 from trainload.cli.terminal import Terminal
 from trainload.errors import UsageError
 from trainload.recordings.importers.formats import FORMATS
 from trainload.recordings.importers.import_any import import_recording
+from trainload.recordings.importers.import_many import import_recordings
 from trainload.recordings.importers.import_source import ImportReport
 
 
@@ -24,8 +27,10 @@ def import_(
         str,
         typer.Argument(metavar="FORMAT", help=f"One of: {', '.join(FORMATS)}; or rosbag, comma."),
     ],
-    source: Annotated[Path, typer.Argument(metavar="SRC", help="The file or folder to read.")],
-    out: Annotated[Path, typer.Argument(metavar="OUT.hfr", help="The new recording.")],
+    source: Annotated[
+        Path, typer.Argument(metavar="SRC", help="The file or folder to read; a pattern in quotes for many.")
+    ],
+    out: Annotated[Path, typer.Argument(metavar="OUT.hfr", help="The new recording; for many, a folder.")],
     window: Annotated[
         str, typer.Option(help='"auto": 1 to 2 periods of the slowest stream; or a length, "100ms".')
     ] = "auto",
@@ -44,31 +49,61 @@ def import_(
     stamped_by: Annotated[str | None, typer.Option(help="hardware or host, for a folder.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace OUT.hfr.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where an interrupted import stopped.")] = False,
+    on: OnOption = None,
+    ray_address: RayAddressOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the facts as JSON on stdout.")] = False,
 ) -> None:
-    """Import MCAP, ROS bags and data-set folders without loss; exit 1 where something could not be read."""
-    clocks = dict(_pair(text) for text in clock) if clock else None
+    """Import MCAP, ROS bags and data-set folders without loss; exit 1 where something could not be read.
+
+    A pattern imports every log that it finds, each to a recording in the folder OUT.
+    """
+    options: dict[str, Any] = {
+        "format": kind,
+        "window": window,
+        "codec": codec,
+        "clocks": dict(_pair(text) for text in clock) if clock else None,
+        "times": times,
+        "log": log,
+        "unit": unit,
+        "stamped_by": stamped_by,
+        "overwrite": overwrite,
+        "resume": resume,
+    }
+    if has_magic(str(source)) and not source.exists():
+        _import_many(source, out, on, ray_address, options, as_json=as_json)
+        return
+    if on or ray_address:
+        raise UsageError(f"one log is one task: --on is for a pattern that finds many, in quotes, not for {source}")
     with progress_bar("importing") as progress:
-        report = import_recording(
-            source,
-            out,
-            format=kind,
-            window=window,
-            codec=codec,
-            clocks=clocks,
-            times=times,
-            log=log,
-            unit=unit,
-            stamped_by=stamped_by,
-            overwrite=overwrite,
-            resume=resume,
-            progress=progress,
-        )
+        report = import_recording(source, out, progress=progress, **options)
     if as_json:
         typer.echo(json.dumps(report.facts()))
     else:
         _show(report)
     if report.damage:
+        raise typer.Exit(1)
+
+
+def _import_many(
+    pattern: Path, out: Path, on: On | None, address: str | None, options: dict[str, Any], *, as_json: bool
+) -> None:
+    with progress_bar("importing", in_bytes=True) as progress:
+        found = import_recordings(
+            pattern, out, on=None if on is None else "ray", ray_address=address, progress=progress, **options
+        )
+    if as_json:
+        typer.echo(json.dumps(found.facts()))
+    else:
+        console = Terminal()
+        for source, report in found.reports.items():
+            summary = report.summary
+            unread = f"; could not be read: {report.damage.frames:,} frames for certain" if report.damage else ""
+            console.print(f"{summary.path}: {summary.frames:,} frames of {source}{unread}", soft_wrap=True)
+        for source in found.kept:
+            console.print(f"{source}: was imported before", soft_wrap=True)
+        for source, reason in found.failures.items():
+            console.print(f"{source}: not imported: {reason}", style="red", soft_wrap=True)
+    if not found.good:
         raise typer.Exit(1)
 
 

@@ -36,8 +36,7 @@ def open_source(kind: str, path: str | Path, *, scratch: str | Path | None = Non
     nuScenes, `unit` and `stamped_by` for a folder. kind: of FORMATS or ALSO_CALLED. Raises UsageError for an unknown
     format, an option that the format does not take, and a path that holds nothing of it.
     """
-    if kind not in FORMATS and kind not in ALSO_CALLED:
-        raise UsageError(f"a format is one of {', '.join(FORMATS)}, not {kind!r}")
+    check_format(kind)
     if not Path(path).exists():
         raise UsageError(f"there is nothing at {path}")
     kind = format_name(kind, Path(path))
@@ -50,6 +49,12 @@ def open_source(kind: str, path: str | Path, *, scratch: str | Path | None = Non
     if "scratch" in accepted:
         options["scratch"] = scratch
     return opener(path, **options)
+
+
+def check_format(kind: str) -> None:
+    """Raise UsageError for an unknown format."""
+    if kind not in FORMATS and kind not in ALSO_CALLED:
+        raise UsageError(f"a format is one of {', '.join(FORMATS)}, not {kind!r}")
 
 
 def format_name(kind: str, path: Path) -> str:
