@@ -29,7 +29,7 @@ from trainload.images.format import dts
 from trainload.images.packing import block_cutting, plan_file, progress
 from trainload.images.packing.finish import finish, kept_results
 from trainload.images.packing.images import image_sets
-from trainload.images.packing.plan import PackPlan, Versions, make_plan
+from trainload.images.packing.plan import PackPlan, Versions, make_plan, make_plan_and_window
 from trainload.images.packing.plan_file import plan_from_bytes, plan_to_bytes, read_plan, write_plan
 from trainload.images.packing.volume_packer import pack_volume
 from trainload.images.packing.volume_result import VolumeResult
@@ -110,6 +110,19 @@ def test_volumes_packed_alone_in_any_order_make_the_set_of_one_machine(
         *digests(tmp_path / "whole"),
         "set.dts.report.json",
     }
+
+
+def test_the_samples_that_a_plan_made_are_of_use_to_volume_0(source: Path, tmp_path: Path) -> None:
+    [(table, options)] = image_sets(source, "set.dts", on_error="skip", level=3, volumes=2)[0].values()
+    plan, window = make_plan_and_window(table, options)
+    assert len(window.pictures) > 20 and plan.digest == plan_of(source, level=3, volumes=2).digest
+    results = []
+    for name, ready in (("with", window), ("without", None)):
+        place = LocalVolumes(tmp_path / name, 2)
+        results.append(pack_volume(plan, 0, place, window=ready))
+        results.append(pack_volume(plan, 1, place, window=ready))  # of no use to others
+    assert results[0].to_bytes(plan) == results[2].to_bytes(plan)
+    assert results[1].to_bytes(plan) == results[3].to_bytes(plan)
 
 
 def test_a_plan_read_again_is_the_plan(source: Path, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from typing import Any, Literal
 
 import numpy as np
@@ -40,6 +40,10 @@ class PictureStream:
                 self._unreadable = 0
             self._tick()
             yield picture._replace(number=number)
+
+    def note(self, refusals: Iterable[Refusal]) -> None:
+        """Count these, which another process found, as refused now."""
+        self._refusals += refusals
 
     def take_refusals(self) -> list[Refusal]:
         """What was refused since this was asked last."""

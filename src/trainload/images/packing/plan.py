@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from importlib.metadata import version
 from itertools import chain
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import PIL
@@ -149,15 +149,24 @@ class PackPlan:
         return sizes
 
 
+class Window(NamedTuple):
+    """The first samples of volume 0, refused ones among them, that a plan had to make: its packer may use them."""
+
+    pictures: list[PackedPicture]
+    refusals: tuple[Refusal, ...]
+
+
 class Head:
     """The samples of volume 0, of which the first are made already: to be taken once, or closed."""
 
-    def __init__(self, window: list[PackedPicture], rest: Generator[PackedPicture, None, None]) -> None:
+    def __init__(self, made: list[PackedPicture], rest: Generator[PackedPicture, None, None]) -> None:
+        self.made = made
         self._rest = rest
-        self._samples = chain(window, rest)
+        self._samples = chain(made, rest)
 
     def take(self) -> Iterator[PackedPicture]:
-        """All of them, the window freed as it is taken."""
+        """All of them; what is made already is freed once it is taken."""
+        self.made = []
         samples, self._samples = self._samples, chain()
         return samples
 
@@ -175,12 +184,22 @@ def make_plan(
     Raises UsageError for a table that cannot be packed so, SampleError where a picture that was looked at is refused
     and options.on_error is "raise", and what reading the source raises.
     """
+    return make_plan_and_window(table, options, jobs=jobs, progress=progress)[0]
+
+
+def make_plan_and_window(
+    table: PictureTable, options: PackOptions, *, jobs: int = 1, progress: Callable[[PackProgress], None] | None = None
+) -> tuple[PackPlan, Window]:
+    """As `make_plan`; with what it made of volume 0, at most 64 MB."""
     meter = Meter(table.files.path, len(table), progress)
+    window = Window([], ())
     with plan_workers(table, options, jobs) as workers:
-        plan, head = plan_and_head(table, options, PictureStream(table, workers, options.on_error, meter.tick))
+        stream = PictureStream(table, workers, options.on_error, meter.tick)
+        plan, head = plan_and_head(table, options, stream)
         if head:
+            window = Window(head.made, tuple(stream.take_refusals()))
             head.close()
-    return plan
+    return plan, window
 
 
 def plan_and_head(table: PictureTable, options: PackOptions, stream: PictureStream) -> tuple[PackPlan, Head | None]:

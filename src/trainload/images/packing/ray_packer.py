@@ -10,7 +10,15 @@ from functools import lru_cache
 from trainload.cluster.ray_tasks import run_tasks
 from trainload.images.packing.finish import finish
 from trainload.images.packing.journal import Journal
-from trainload.images.packing.plan import PackOptions, PackPlan, Versions, check_count, identity, make_plan
+from trainload.images.packing.plan import (
+    PackOptions,
+    PackPlan,
+    Versions,
+    Window,
+    check_count,
+    identity,
+    make_plan_and_window,
+)
 from trainload.images.packing.plan_file import plan_from_bytes, plan_to_bytes
 from trainload.images.packing.progress import Meter, PackProgress
 from trainload.images.packing.sources import PictureTable
@@ -66,7 +74,7 @@ class RayPacker:
             return summary
 
     def _pack(self, started: float) -> SetSummary:
-        plan = make_plan(self._table, self._options, jobs=usable_cpus())
+        plan, window = make_plan_and_window(self._table, self._options, jobs=usable_cpus())
         volumes = range(self._options.volumes)
         if not self._resume:
             for volume in volumes:
@@ -80,7 +88,10 @@ class RayPacker:
         run_tasks(
             pack_volume_task,
             plan_to_bytes(plan),
-            [(volume, self._place.for_workers(), self._jobs, self._overwrite) for volume in volumes],
+            [
+                (volume, self._place.for_workers(), self._jobs, self._overwrite, None if volume else window)
+                for volume in volumes
+            ],
             address=self._address,
             cpus=self._jobs,
             done=done,
@@ -90,13 +101,16 @@ class RayPacker:
         return finish(plan, results, self._place, overwrite=self._overwrite, seconds=seconds)
 
 
-def pack_volume_task(plan: bytes, volume: int, place: VolumeSet, jobs: int, overwrite: bool) -> bytes:
+def pack_volume_task(
+    plan: bytes, volume: int, place: VolumeSet, jobs: int, overwrite: bool, window: Window | None
+) -> bytes:
     """What a task does: `pack_volume` with values that travel. An attempt that still has the volume is waited for."""
     end = time.monotonic() + WAIT_SECONDS
     while True:
         try:
             known = _plan(plan)
-            return pack_volume(known, volume, place, jobs=jobs, overwrite=overwrite).to_bytes(known)
+            result = pack_volume(known, volume, place, jobs=jobs, overwrite=overwrite, window=window)
+            return result.to_bytes(known)
         except BeingWrittenError:
             if time.monotonic() > end:
                 raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import chain
 
 import numpy as np
 from isal import isal_zlib
@@ -14,7 +15,7 @@ from trainload.images.packing import block_cutting
 from trainload.images.packing.journal import BlockRecord, Journal
 from trainload.images.packing.packed_picture import PackedPicture
 from trainload.images.packing.picture_stream import PictureStream
-from trainload.images.packing.plan import PackPlan, plan_workers
+from trainload.images.packing.plan import PackPlan, Window, plan_workers
 from trainload.images.packing.progress import Meter, PackProgress
 from trainload.images.packing.volume_result import VolumeResult, load_result
 from trainload.images.packing.writer import Volume, shape
@@ -31,12 +32,14 @@ def pack_volume(
     jobs: int = 1,
     resume: bool = True,
     overwrite: bool = False,
+    window: Window | None = None,
     progress: Callable[[PackProgress], None] | None = None,
 ) -> VolumeResult:
     """Pack one volume of a plan, on any machine that sees the source and `place`; the result is kept there too.
 
     resume: go on with what an attempt that was killed left; of one that ended well only its blocks are checked. Two
-    attempts make the same bytes, and one at a time: the second one is refused.
+    attempts make the same bytes, and one at a time: the second one is refused. window: of `make_plan_and_window`, for
+    volume 0, which has less to do with it.
 
     Raises UsageError for a number that is no volume, for other versions than the plan's, where another process packs
     the volume, and where it has its name already (unless `overwrite`); what `pack_images` raises of pictures.
@@ -44,7 +47,7 @@ def pack_volume(
     if not 0 <= volume < plan.options.volumes:
         raise UsageError(f"the plan has volumes 0 to {plan.options.volumes - 1}, not {volume}")
     plan.check_versions()
-    packer = _VolumePacker(plan, volume, place, jobs, progress)
+    packer = _VolumePacker(plan, volume, place, jobs, window, progress)
     journal = Journal(place.journal_path(volume), plan.identity | {"volume": volume}, resume=resume)
     try:
         result = packer.earlier_result(journal) if resume else None
@@ -71,9 +74,11 @@ class _VolumePacker:
         number: int,
         place: VolumeSet,
         jobs: int,
+        window: Window | None,
         progress: Callable[[PackProgress], None] | None,
     ) -> None:
         self.volume = Volume()
+        self._window = window
         self._plan = plan
         self._number = number
         self._place = place
@@ -97,10 +102,19 @@ class _VolumePacker:
         meter.resume(sum(record.source_pictures for record in done))
         with plan_workers(plan.table, plan.options, self._jobs) as workers:
             stream = PictureStream(plan.table, workers, plan.options.on_error, meter.tick)
-            result = write_blocks(plan, self._number, self.volume, stream, None, place, journal)
+            result = write_blocks(plan, self._number, self.volume, stream, self._head(stream), place, journal)
         place.save_result(self._number, result.to_bytes(plan))
         meter.finish()
         return result
+
+    def _head(self, stream: PictureStream) -> Iterator[PackedPicture] | None:
+        """All samples of the volume where some are made already."""
+        window, self._window = self._window, None
+        if self._number or self.volume.records or not window or not window.pictures:
+            return None
+        stream.note(window.refusals)
+        rest = self._plan.pictures(self._number)[len(window.pictures) :]
+        return chain(window.pictures, stream.packed(rest))
 
 
 def take_over(place: VolumeSet, volume_id: int, volume: Volume, journal: Journal) -> None:
