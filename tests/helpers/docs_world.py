@@ -26,7 +26,7 @@ POSE = [("translation", "<f8", (3,)), ("rotation_wxyz", "<f8", (4,))]
 
 
 def make_world(root: Path) -> Path:
-    """A folder with imagenet/, data/, train.dts, drive.hfr, drive.mcap, drives/, bag_folder/ and ilsvrc2012/."""
+    """A folder with imagenet/, data/, train.dts, drive.hfr, drive.mcap, logs/, drives/, bag_folder/ and ilsvrc2012/."""
     class_folders(root / "imagenet/train", classes=4, each=80, size=(48, 40))
     make_ilsvrc2012(root / "ilsvrc2012")
     class_folders(root / "data/train", classes=3, each=4)
@@ -38,6 +38,9 @@ def make_world(root: Path) -> Path:
         shutil.copy(root / "drive.hfr", root / f"drives/{n}.hfr")
     with tl.open_recording(root / "drive.hfr") as drive:
         export_mcap(drive, root / "drive.mcap")
+    (root / "logs").mkdir()
+    for day in ("monday", "tuesday"):
+        shutil.copy(root / "drive.mcap", root / f"logs/{day}.mcap")
     make_bag(root / "bag_folder")
     return root
 

@@ -10,7 +10,12 @@ from pathlib import Path
 
 import pytest
 
-for package, why in (("rosbags", "reads bags"), ("mcap", "reads MCAP"), ("torch", "is named by the pages")):
+for package, why in (
+    ("rosbags", "reads bags"),
+    ("mcap", "reads MCAP"),
+    ("torch", "is named by the pages"),
+    ("ray", "runs tasks"),
+):
     pytest.importorskip(package, reason=f"{package}, which {why}, is not installed")
 
 from docs_pages import PAGES, ROOT, WALKTHROUGH, blocks, module_of  # noqa: E402
