@@ -29,16 +29,15 @@ Refusal = tuple[int, int, str]  # picture, kind, reason
 class BlockRecord:
     """One finished block. pictures: uint32, source positions in block order. kinds: uint16, flags of each of them.
 
-    picture_crcs: uint32, CRC-32 of each sample's bytes.
-
-    used_bytes: of the block, pictures with their padding. max_area: pixels of the largest picture. refusals: pictures
-    that were refused since the block before.
+    sizes, picture_crcs: uint32, bytes of each sample and their CRC-32. used_bytes: of the block, pictures with their
+    padding. max_area: pixels of the largest picture. refusals: pictures that were refused since the block before.
     """
 
     volume: int
     crc: int
     pictures: NDArray[np.uint32]
     kinds: NDArray[np.uint16]
+    sizes: NDArray[np.uint32]
     picture_crcs: NDArray[np.uint32]
     used_bytes: int
     max_area: int
@@ -58,6 +57,7 @@ class BlockRecord:
             "refusals": self.refusals,
             "pictures": base64.b64encode(self.pictures.astype("<u4").tobytes()).decode(),
             "kinds": base64.b64encode(self.kinds.astype("<u2").tobytes()).decode(),
+            "sizes": base64.b64encode(self.sizes.astype("<u4").tobytes()).decode(),
             "picture_crcs": base64.b64encode(self.picture_crcs.astype("<u4").tobytes()).decode(),
         }
         return json.dumps(record).encode() + b"\n"
@@ -71,6 +71,7 @@ class BlockRecord:
             int(record["crc"]),
             np.frombuffer(base64.b64decode(record["pictures"]), "<u4"),
             np.frombuffer(base64.b64decode(record["kinds"]), "<u2"),
+            np.frombuffer(base64.b64decode(record["sizes"]), "<u4"),
             np.frombuffer(base64.b64decode(record["picture_crcs"]), "<u4"),
             int(record["used_bytes"]),
             int(record["max_area"]),

@@ -193,6 +193,7 @@ class _BlockWriter:
             isal_zlib.crc32(self._buffer),
             np.array([picture.number for picture in block], np.uint32),
             np.array([picture.kinds for picture in block], np.uint16),
+            np.array([len(picture.data) for picture in block], np.uint32),
             np.array([isal_zlib.crc32(picture.data) for picture in block], np.uint32),
             used_bytes,
             max((picture.area for picture in block), default=0),

@@ -77,7 +77,7 @@ class VolumeResult:
             raise _broken("pictures", f"{len(found):,} pictures", f"the {len(expected):,} of the volume", name)
         most = dts.block_capacity(plan.block_header_size)
         for block, record in enumerate(self.records):
-            counts = {len(record.pictures), len(record.kinds), len(record.picture_crcs)}
+            counts = {len(each) for each in (record.pictures, record.kinds, record.sizes, record.picture_crcs)}
             sums = (record.crc, *record.picture_crcs.tolist())
             if len(counts) != 1 or max(counts) > most or not all(0 <= crc < 1 << 32 for crc in sums):
                 raise _broken(f"block {block}", f"{counts} pictures", f"at most {most:,}, with a CRC-32 each", name)

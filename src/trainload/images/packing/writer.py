@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from trainload.codecs.compression import zstd_compress
 from trainload.images.classes.packed_names import most_name_bytes
 from trainload.images.format import dts
+from trainload.images.format.sample_table import SampleTable
 from trainload.images.packing.journal import BlockRecord
 from trainload.storage.volume_sink import VolumeShape
 
@@ -84,15 +86,30 @@ def header_region(facts: SetFacts, volumes: list[Volume], volume_id: int, names:
     if facts.reference:
         return dts.header_region_to_bytes(header, []), True
     sections = _sections(facts, volumes, volume)
-    packed = dts.names_to_bytes(names)
-    fits = len(packed) <= most_name_bytes(dts.TAG_PATHS, len(names), volume.total_bytes)
-    for level in PATHS_COMPRESSION if fits else ():
-        paths = zstd_compress(packed, level)
+    for more in _optional_sections(facts, volume, names):
         try:
-            return dts.header_region_to_bytes(header, [*sections, (dts.TAG_PATHS, paths)]), True
-        except ValueError:
+            region = dts.header_region_to_bytes(header, [*sections, *more])
+        except ValueError:  # no room
             continue
-    return dts.header_region_to_bytes(header, sections), False
+        return region, any(tag == dts.TAG_PATHS for tag, _ in more)
+    raise AssertionError("a header without optional sections has room")
+
+
+def _optional_sections(facts: SetFacts, volume: Volume, names: list[str]) -> Iterator[list[tuple[bytes, bytes]]]:
+    """What is written where it has room, the best first: paths and the table of samples, both, one, none."""
+    labels = facts.labels[volume.pictures()].astype(np.int64)
+    sizes = np.concatenate([np.empty(0, np.uint32), *(record.sizes for record in volume.records)]).astype(np.int64)
+    whole = (dts.TAG_TABLE, SampleTable(sizes, labels).to_bytes())
+    packed = dts.names_to_bytes(names)
+    if len(packed) <= most_name_bytes(dts.TAG_PATHS, len(names), volume.total_bytes):
+        for level in PATHS_COMPRESSION:
+            paths = (dts.TAG_PATHS, zstd_compress(packed, level))
+            yield [paths, whole]
+        if all(name.partition("/")[0] == facts.class_names[label] for name, label in zip(names, labels.tolist())):
+            yield [paths, (dts.TAG_TABLE, SampleTable(sizes, None).to_bytes())]
+        yield [paths]
+    yield [whole]
+    yield []
 
 
 def _sections(facts: SetFacts, volumes: list[Volume], volume: Volume) -> list[tuple[bytes, bytes]]:
