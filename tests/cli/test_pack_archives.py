@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import trainload as tl
 from imagenet_archives import TRAIN_TAR, VAL_TAR, archives, class_folders, label_lists
-from trainload.cli import pack, pack_arrays  # noqa: F401 (register their verbs)
+from trainload.cli import pack_arrays, pack_show  # noqa: F401 (the verbs register themselves)
 from trainload.cli.app import app, main
 from trainload.cli.terminal import Terminal
 from trainload.images.packing import expected_arrays
@@ -97,7 +97,7 @@ def test_the_bar_of_an_archive_that_is_read_counts_megabytes(tmp_path: Path) -> 
     assert count is not None and _bytes_read(None) is None
     count("a.tar", 5 << 20, 9 << 20)
     assert told == [PackProgress("CRC-32 of a.tar", 5, 9, 0, "MB")]
-    bar = pack._Bar(Terminal(errors=True))
+    bar = pack_show.Bar(Terminal(errors=True))
     bar.show(told[0])
     assert bar._bar.tasks[0].fields["unit"] == "MB"
 

@@ -20,6 +20,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 import trainload as tl
+from child_processes import running
 from picture_folders import class_folders, encoded
 from trainload.cli.app import app
 from trainload.cluster.ray_tasks import cluster, run_tasks
@@ -67,14 +68,20 @@ def test_tasks_pack_the_bytes_of_one_machine(
     assert {path.name for path in Path("ray").iterdir()} == {*digests(Path("ray")), "set.dts.report.json"}
 
 
-def test_a_task_whose_process_is_killed_is_run_again(session: None, tmp_path: Path) -> None:
-    source = tmp_path / "src"
+@pytest.fixture(scope="module")
+def noise(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """60 pictures that take a while."""
+    source = tmp_path_factory.mktemp("noise")
     for n in range(60):
-        noise = np.random.default_rng(n).integers(0, 256, (400, 500, 3), np.uint8)
+        pixels = np.random.default_rng(n).integers(0, 256, (400, 500, 3), np.uint8)
         folder = source / f"class{n % 3}"
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{n}.jpeg").write_bytes(encoded(Image.fromarray(noise), quality=90))
-    tl.pack_images(source, tmp_path / "whole" / "set.dts", level=3, volumes=3, jobs=1)
+        (folder / f"{n}.jpeg").write_bytes(encoded(Image.fromarray(pixels), quality=90))
+    return source
+
+
+def test_a_task_whose_process_is_killed_is_run_again(session: None, noise: Path, tmp_path: Path) -> None:
+    tl.pack_images(noise, tmp_path / "whole" / "set.dts", level=3, volumes=3, jobs=1)
     killed: set[int] = set()
     ended = threading.Event()
 
@@ -89,11 +96,35 @@ def test_a_task_whose_process_is_killed_is_run_again(session: None, tmp_path: Pa
     killer = threading.Thread(target=kill)
     killer.start()
     try:
-        tl.pack_images(source, tmp_path / "ray" / "set.dts", level=3, volumes=3, on="ray")
+        tl.pack_images(noise, tmp_path / "ray" / "set.dts", level=3, volumes=3, on="ray")
     finally:
         ended.set()
         killer.join()
     assert killed and digests(tmp_path / "ray") == digests(tmp_path / "whole")
+
+
+DRIVER = """
+import sys
+import trainload as tl
+tl.pack_images(sys.argv[1], sys.argv[2], level=3, volumes=5, on="ray", resume=len(sys.argv) > 3)
+"""
+
+
+@pytest.mark.slow
+def test_a_coordinator_that_is_killed_between_volumes_goes_on_with_resume(noise: Path, tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="Ray is not installed: pip install 'trainload[ray]'")
+    tl.pack_images(noise, tmp_path / "whole" / "set.dts", level=3, volumes=5, jobs=1)
+    out = tmp_path / "ray" / "set.dts"
+    with running(DRIVER, noise, out) as process:
+        while process.poll() is None and not list(out.parent.glob("*.result")):
+            time.sleep(0.01)
+        assert process.poll() is None
+    kept = {path.name: path.stat().st_mtime_ns for path in out.parent.glob("*.result")}
+    assert kept and not digests(out.parent)
+    with running(DRIVER, noise, out, "resume") as process:
+        assert process.wait() == 0
+    assert digests(out.parent) == digests(tmp_path / "whole")
+    assert {path.name for path in out.parent.iterdir()} == {*digests(tmp_path / "whole"), "set.dts.report.json"}
 
 
 def tasks_of(function: str) -> set[int]:
