@@ -17,7 +17,8 @@ Recordings       Recorder, HyperframeWriter; recover: what a crash left
 Aligned in time  align: Pairs, each a Pair, and a Report; Nearest, Previous, Interval, Interpolate; ArrayStreams
 Samples of them  WindowDataset, SequenceDataset, AlignedDataset, whose items are a Clip
                  HyperframeLoader: each batch a ClipBatch; collate. Loader: what all loaders have
-Errors           TrainloadError: SampleError, UsageError, FormatError: TruncatedError, ChecksumError, LimitError
+Errors           TrainloadError: SampleError, UsageError, FormatError: TruncatedError, ChecksumError, LimitError;
+                 of URLs RemoteError, DatasetChangedError, ForkSafetyError
 
 Tensors are in trainload.torch, arrays of JAX in trainload.jax. `help(trainload.ImageLoader)` tells more of one name.
 

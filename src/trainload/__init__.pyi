@@ -1,8 +1,11 @@
 """The public names, for editors and type checkers, and where `__init__.py` finds each of them."""
 
 from trainload.errors import ChecksumError as ChecksumError
+from trainload.errors import DatasetChangedError as DatasetChangedError
+from trainload.errors import ForkSafetyError as ForkSafetyError
 from trainload.errors import FormatError as FormatError
 from trainload.errors import LimitError as LimitError
+from trainload.errors import RemoteError as RemoteError
 from trainload.errors import SampleError as SampleError
 from trainload.errors import TrainloadError as TrainloadError
 from trainload.errors import TruncatedError as TruncatedError

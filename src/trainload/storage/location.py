@@ -102,6 +102,14 @@ def name_of(path: AnyPath) -> str:
     return Path(urlsplit(path).path).name if isinstance(path, str) and is_url(path) else Path(path).name
 
 
+def pinned(path: str) -> str:
+    """The path; a URL with the state of the object that it means from now on, whoever opens it."""
+    if not is_url(path):
+        return path
+    with open_source(path) as source:
+        return source.path
+
+
 def open_source(path: AnyPath) -> Source:
     """What reads a file or an object. Raises OSError, for a URL RemoteError or UsageError."""
     if isinstance(path, str) and is_url(path):

@@ -24,7 +24,7 @@ from trainload.images.files.extension import Extension
 from trainload.images.files.volumes import check_same_set, check_volume_set
 from trainload.images.format import rules
 from trainload.images.format.dts import BLOCK_SIZE, IMAGE_HEADER_BYTES, DtsHeader
-from trainload.storage.location import open_source
+from trainload.storage.location import open_source, pinned
 
 _BLOCKS_PER_TASK = 4
 _MIN_BLOCKS_PER_JOB = 8  # below this a process costs more than it saves
@@ -43,6 +43,7 @@ def verify_volumes(
     decode: names the damaged pictures of damaged blocks; with `decode_all` every picture is decoded. jobs: processes.
     progress: counts blocks. Memory: 16 MB and the extension per process. Raises OSError where the system cannot read.
     """
+    paths = [pinned(path) for path in paths]
     report = Report(", ".join(paths))
     regions = [_read_region(path) for path in paths]
     report.findings += _check_set(paths, regions)
