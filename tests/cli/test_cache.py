@@ -43,13 +43,15 @@ def test_a_set_is_fetched_listed_and_cleared(url: str, tmp_path: Path) -> None:
     assert f"{url}: 0 bytes fetched, 10,500 were there" in run(tmp_path, "warm", url)
     listed = run(tmp_path, "ls")
     assert url in listed.replace("\n", "") and "11,204" in listed and "100%" in listed and "this hour" in listed
-    assert "4,256 bytes freed" not in run(tmp_path, "clear", url)
+    assert run(tmp_path, "clear", url) == "11,204 bytes freed\n"
     assert run(tmp_path, "ls") == "0 bytes of 0 objects\n"
 
 
 def test_a_part_of_a_set_is_fetched_where_little_is_allowed(url: str, tmp_path: Path) -> None:
-    assert "4,000 bytes fetched" in run(tmp_path, "warm", url, "--bytes", "4.2kB")
-    assert "4,256 bytes freed" in run(tmp_path, "clear", "--all")
+    fetched = run(tmp_path, "warm", url, "--bytes", "4.2kB")
+    assert ": 4,000 bytes fetched" in fetched or ": 3,500 bytes fetched" in fetched  # the last block is a half one
+    freed = run(tmp_path, "clear", "--all")
+    assert freed == ("4,256 bytes freed\n" if ": 4,000" in fetched else "3,756 bytes freed\n")
 
 
 def test_what_the_cache_cannot_do_says_why(url: str, tmp_path: Path) -> None:
