@@ -73,14 +73,26 @@ def _matches(name: str, pattern: str) -> bool:
     return len(parts) == len(wanted) and all(map(fnmatch.fnmatchcase, parts, wanted))
 
 
+def below(folder: Url) -> Iterator[tuple[str, int]]:
+    """The path below a URL that ends with `/`, and the size in bytes, of every object there, in no order."""
+    _, key = split(folder)
+    for path, size in _entries(folder, key):
+        if path.startswith(key) and not path.endswith("/"):
+            yield path[len(key) :], size
+
+
 def _names(url: Url, folder: str) -> Iterator[str]:
+    return (path for path, _ in _entries(url, folder))
+
+
+def _entries(url: Url, folder: str) -> Iterator[tuple[str, int]]:
     store = _store(url)
     import obstore
 
     try:
         for batch in obstore.list(store, folder or None, chunk_size=1000):
             for entry in batch:
-                yield entry["path"]
+                yield entry["path"], entry["size"]
     except Exception as error:
         raise RemoteError(f"the bucket cannot be listed: {error}", url=url) from error
 

@@ -60,6 +60,18 @@ def open_remote(url: Url) -> Source:
         raise
 
 
+def read_object(url: Url, size: int) -> bytes:
+    """All bytes of an object that has as many: one request, of which nothing is kept, so that a million do no harm.
+
+    Raises RemoteError, also where the object has another size.
+    """
+    with RemoteSource(Url(url, pin=Pin("", size))) as source:
+        try:
+            return source.read_at(0, size)
+        finally:
+            _signed.pop(source._key, None)
+
+
 class RemoteSource:
     """An open object: a Source. Safe for many threads; pickles as its URL with ETag, size and options.
 

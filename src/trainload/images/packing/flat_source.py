@@ -53,6 +53,7 @@ def flat_folder(root: str, endings: Sequence[str], labels: Labels) -> FlatRows:
 def flat_tar(archive: TarRows, split: str, endings: Sequence[str], labels: Labels) -> FlatRows:
     """The pictures of a tar, or of one of its splits. Raises as `flat_folder` does, also for class folders."""
     rows, left_out = archive.flat_below(split, endings)
+    assert isinstance(archive.files, TarFiles)  # a bucket with a list of labels was refused
     return _labelled(archive.files, rows, left_out, labels)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,6 +22,7 @@ from trainload.images.packing.sources import PictureTable, open_source
 from trainload.images.packing.summary import PackSummary
 from trainload.machine.cpus import usable_cpus
 from trainload.storage.folders import make_folders
+from trainload.storage.location import Url, access_of
 from trainload.storage.volume_sink import LocalVolumes
 
 Source = str | os.PathLike[str]
@@ -52,12 +53,14 @@ def pack_images(
     val_set_prep: bool = False,
     on: Literal["ray"] | None = None,
     ray_address: str | None = None,
+    storage: Mapping[str, str] | None = None,
     progress: Callable[[PackProgress], None] | None = None,
 ) -> PackSummary:
     """Pack class folders (or a tar of them) into DTS; what was packed, with counts of everything unusual.
 
     src: class folders, a folder with train/ and val/ (then `out` is a folder and gets train.dts and val.dts), a tar of
-    either, one of ImageNet's archives, or a folder that has these in the place of train/ and val/. Nothing is unpacked.
+    either, the URL of either folder in a bucket (s3://, gs://, az://), one of ImageNet's archives, or a folder that has
+    these in the place of train/ and val/. Nothing is unpacked. storage: how a bucket is read, as of `trainload.open`.
     level: 0 keeps the source bytes, 1 to 3 shrink (docs/spec/dts.md).
     split: what the header says of a source without train/ and val/; None is "train", or what ImageNet's archive is.
     reference: the genuine exporter's bytes, no restart markers, no extension. min_blocks: of the reference arrangement
@@ -89,6 +92,8 @@ def pack_images(
         raise UsageError(f"it takes at least one process, not {jobs}")
     if on not in (None, "ray") or (on is None and ray_address is not None):
         raise UsageError(f"a pack runs on this machine, or on='ray' with or without an address, not on {on!r}")
+    if storage is not None:
+        src = Url(os.fspath(src), access_of(storage, None, "auto"))
     sets, compared = image_sets(
         src,
         out,

@@ -8,7 +8,7 @@
 | | labels (i32), sizes (i64), places (i64, of tars): little-endian; names and class names: NUL-ended, Zstandard |
 | 32 | SHA-256 of all before |
 
-It names the source by its path, which every machine must see under that path.
+It names the source by its path, which every machine must see under that path, or by its URL, without credentials.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import re
 import struct
 from collections.abc import Callable
 from dataclasses import asdict, fields
-from pathlib import Path
 from typing import Any, get_args, get_type_hints
+from urllib.parse import urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,17 +33,20 @@ from trainload.images.classes.left_out import LeftOut
 from trainload.images.format import dts, rules
 from trainload.images.packing.block_cutting import MAX_BLOCK_HEADER_SIZE
 from trainload.images.packing.plan import PackOptions, PackPlan, Versions
-from trainload.images.packing.source_files import Files, FlatFiles, FolderFiles, TarFiles
+from trainload.images.packing.source_files import Files, FlatFiles, FolderFiles, ObjectFiles, TarFiles
 from trainload.images.packing.sources import Names, PictureTable
 from trainload.storage.atomic import AtomicFile
 from trainload.storage.file import FileSource
+from trainload.storage.location import OBJECT_SCHEMES, Access, Url, absolute
 
 MAGIC = b"TLPLAN1\n"
 MAX_HEAD_BYTES = 64 << 20  # the reasons of many refused pictures
 MAX_PICTURE_BYTES = 1 << 48
+LOCAL = Access()
 _START = struct.Struct("<8sQ")
 _DIGEST_BYTES = hashlib.sha256().digest_size
 _FILES: dict[str, Callable[[str], Files]] = {"folder": FolderFiles, "flat": FlatFiles, "tar": TarFiles}
+_OBJECTS = "objects"
 _OUTSIDE = re.compile(rb"(?:^|\0)/|(?:^|[\0/])\.\.?(?:[\0/]|$)|(?:^|\0)\0")  # names that leave the source's folder
 
 
@@ -70,7 +73,7 @@ def plan_to_bytes(plan: PackPlan) -> bytes:
         "names": zstd_compress(table.names.with_ends()),
         "class_names": zstd_compress(dts.names_to_bytes(list(table.class_names))),
     }
-    kind = next(kind for kind, files in _FILES.items() if type(table.files) is files)
+    kind = next((kind for kind, files in _FILES.items() if type(table.files) is files), _OBJECTS)
     head = {
         "options": asdict(plan.options),
         "versions": asdict(plan.versions),
@@ -78,7 +81,7 @@ def plan_to_bytes(plan: PackPlan) -> bytes:
         "oversize": sorted(plan.oversize.items()),
         "refusals": plan.refusals,
         "pictures": len(table),
-        "files": [kind, str(Path(table.files.path).absolute())],
+        "files": [kind, str(absolute(table.files.path))],
         "classes_given": table.classes_given,
         "left_out": table.left_out.facts(),
         "sections": [[name, len(section)] for name, section in sections.items()],
@@ -88,10 +91,13 @@ def plan_to_bytes(plan: PackPlan) -> bytes:
     return whole + hashlib.sha256(whole).digest()
 
 
-def plan_from_bytes(data: bytes, *, path: str = "") -> PackPlan:
-    """The plan of these bytes. Raises FormatError as `read_plan` does, OSError where an archive cannot be opened."""
+def plan_from_bytes(data: bytes, *, path: str = "", access: Access = LOCAL) -> PackPlan:
+    """The plan of these bytes. access: how a source in a bucket is read, which no plan says.
+
+    Raises FormatError as `read_plan` does, OSError where an archive cannot be opened.
+    """
     try:
-        plan = _Reader(data, path).plan()
+        plan = _Reader(data, path, access).plan()
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise _broken("head", f"{type(error).__name__}: {error}", "what a plan has", path) from error
     _check(plan, path)
@@ -99,8 +105,9 @@ def plan_from_bytes(data: bytes, *, path: str = "") -> PackPlan:
 
 
 class _Reader:
-    def __init__(self, data: bytes, path: str) -> None:
+    def __init__(self, data: bytes, path: str, access: Access) -> None:
         self._path = path
+        self._access = access
         magic, size = _START.unpack_from(data) if len(data) > _START.size + _DIGEST_BYTES else (b"", 0)
         if magic != MAGIC:
             raise _broken("magic", data[:8], MAGIC, path)
@@ -125,7 +132,9 @@ class _Reader:
         kind, root = head["files"]
         places = self._array("places", "<i8", count) if kind == "tar" else None
         table = PictureTable(
-            files=_FILES[kind](_text(root)),
+            files=ObjectFiles(_folder_url(_text(root), self._access))
+            if kind == _OBJECTS
+            else _FILES[kind](_text(root)),
             class_names=tuple(name.decode("utf-8", "surrogateescape") for name in self._names("class_names")),
             names=Names(self._names("names")),
             labels=self._array("labels", "<i4", count),
@@ -156,6 +165,12 @@ class _Reader:
         if data and not data.endswith(b"\0"):
             raise _broken(name, "a last name without its end", "NUL", self._path)
         return data.split(b"\0")[:-1]
+
+
+def _folder_url(text: str, access: Access) -> Url:
+    if urlsplit(text).scheme not in OBJECT_SCHEMES or not text.endswith("/"):
+        raise ValueError(f"{text!r} is no folder of a bucket")
+    return Url(text, access)
 
 
 def _options(found: dict[str, Any]) -> PackOptions:

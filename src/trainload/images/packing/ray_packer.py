@@ -19,7 +19,7 @@ from trainload.images.packing.plan import (
     identity,
     make_plan_and_window,
 )
-from trainload.images.packing.plan_file import plan_from_bytes, plan_to_bytes
+from trainload.images.packing.plan_file import LOCAL, plan_from_bytes, plan_to_bytes
 from trainload.images.packing.progress import Meter, PackProgress
 from trainload.images.packing.sources import PictureTable
 from trainload.images.packing.summary import SetSummary
@@ -27,6 +27,7 @@ from trainload.images.packing.volume_packer import pack_volume
 from trainload.images.packing.volume_result import VolumeResult
 from trainload.machine.cpus import usable_cpus
 from trainload.storage.claim import BeingWrittenError
+from trainload.storage.location import Access, Url
 from trainload.storage.volume_sink import VolumeSet
 
 WAIT_SECONDS = 120.0  # for the lock of an attempt whose end the file system has not noticed
@@ -85,13 +86,12 @@ class RayPacker:
             self._results[volume] = VolumeResult.from_bytes(data, plan, volume, name)
             self._meter.add(len(plan.pictures(volume)))
 
+        place, path = self._place.for_workers(), self._table.files.path
+        access = path.access if isinstance(path, Url) else LOCAL
         run_tasks(
             pack_volume_task,
             plan_to_bytes(plan),
-            [
-                (volume, self._place.for_workers(), self._jobs, self._overwrite, None if volume else window)
-                for volume in volumes
-            ],
+            [(volume, place, self._jobs, self._overwrite, None if volume else window, access) for volume in volumes],
             address=self._address,
             cpus=self._jobs,
             done=done,
@@ -102,13 +102,13 @@ class RayPacker:
 
 
 def pack_volume_task(
-    plan: bytes, volume: int, place: VolumeSet, jobs: int, overwrite: bool, window: Window | None
+    plan: bytes, volume: int, place: VolumeSet, jobs: int, overwrite: bool, window: Window | None, access: Access
 ) -> bytes:
     """What a task does: `pack_volume` with values that travel. An attempt that still has the volume is waited for."""
     end = time.monotonic() + WAIT_SECONDS
     while True:
         try:
-            known = _plan(plan)
+            known = _plan(plan, access)
             result = pack_volume(known, volume, place, jobs=jobs, overwrite=overwrite, window=window)
             return result.to_bytes(known)
         except BeingWrittenError:
@@ -118,5 +118,5 @@ def pack_volume_task(
 
 
 @lru_cache(maxsize=1)  # a process does many volumes
-def _plan(data: bytes) -> PackPlan:
-    return plan_from_bytes(data)
+def _plan(data: bytes, access: Access) -> PackPlan:
+    return plan_from_bytes(data, access=access)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from trainload.images.format import rules
 from trainload.storage.file import FileSource
+from trainload.storage.location import Url
 
 Locator = tuple[bytes, int, int]  # path below the root (folders), place in the archive (tars), size in bytes
 
@@ -44,6 +45,24 @@ class FlatFiles:
         return FolderFiles(self.path).read((name.partition(b"/")[2], place, size))
 
 
+@dataclass(frozen=True, slots=True)
+class ObjectFiles:
+    """Reads pictures below a URL that ends with `/`; pickles as it, with what it takes to read it."""
+
+    path: Url
+
+    def read(self, locator: Locator) -> bytes:
+        """The whole object. Raises RemoteError, also where it is no longer as long as it was."""
+        from trainload.storage.remote import read_object  # the extra trainload[remote]
+
+        name = locator[0].decode("utf-8")
+        return read_object(Url(f"{self.path}{name}", self.path.access), locator[2])
+
+    def below(self, folder: str) -> ObjectFiles:
+        """Those of a folder, which ends with `/`; "" is this one."""
+        return ObjectFiles(Url(f"{self.path}{folder}", self.path.access))
+
+
 class TarFiles:
     """Reads pictures of a tar at their places, nothing is unpacked; pickles as its path."""
 
@@ -61,4 +80,4 @@ class TarFiles:
         return TarFiles, (self._source.path,)
 
 
-Files = FolderFiles | FlatFiles | TarFiles
+Files = FolderFiles | FlatFiles | ObjectFiles | TarFiles

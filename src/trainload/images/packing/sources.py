@@ -1,4 +1,5 @@
-"""Where pictures come from: class folders, a tar of them, a tar of class tars; as one compact table, no pixel read.
+"""Where pictures come from: class folders, a tar of them, a tar of class tars, class folders of a bucket; as one
+compact table, no pixel read.
 
 A source has one split, or `train` and `val` (or one of the two) at its top and nothing beside them, or is a folder of
 ImageNet's archives. One split, of two `val`, may have a list of labels in the place of class folders. Pictures are
@@ -13,6 +14,7 @@ from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +29,9 @@ from trainload.images.classes.walk import ClassFolders
 from trainload.images.packing.flat_source import Labels, flat_folder, flat_tar
 from trainload.images.packing.label_list import LabelList
 from trainload.images.packing.official_archives import beside, official_parts
-from trainload.images.packing.source_files import Files, FolderFiles, Locator, TarFiles
+from trainload.images.packing.source_files import Files, FolderFiles, Locator, ObjectFiles, TarFiles
 from trainload.images.packing.tar_rows import TarRows
+from trainload.storage.location import OBJECT_SCHEMES, Url, is_url
 
 
 class Names:
@@ -130,7 +133,9 @@ def open_source(
     """
     endings = REFERENCE_ENDINGS if reference else PICTURE_ENDINGS
     asked = _Asked(endings, classes, as_is, labels)
-    if parts := official_parts(path):
+    if is_url(path):
+        tables = _open_objects(path if isinstance(path, Url) else Url(str(path)), asked)
+    elif parts := official_parts(path):
         tables = _open_parts(path, parts, asked)
     elif Path(path).is_dir():
         tables = _open_folder(path, asked)
@@ -217,11 +222,23 @@ def _open_tar(path: str | os.PathLike[str], asked: _Asked) -> dict[str, PictureT
     return tables
 
 
+def _open_objects(url: Url, asked: _Asked) -> dict[str, PictureTable]:
+    """What lies below a URL, as if it were a tar: one listing, and each picture a request of its own."""
+    if urlsplit(url).scheme not in OBJECT_SCHEMES or url.lower().endswith(".tar"):
+        raise UsageError(f"pictures come from a folder, a tar of this machine, or a folder of a bucket, not from {url}")
+    if asked.labels is not None:
+        raise UsageError(f"a list of labels is for folders and tars of this machine; a bucket has class folders: {url}")
+    root = Url(url if url.endswith("/") else f"{url}/", url.access)
+    archive = TarRows(root, asked.classes, ObjectFiles(root))
+    splits = archive.find_top(asked.endings, as_is=asked.as_is) or ("",)
+    return {split: _tar_table(archive, split, asked, None) for split in splits}
+
+
 def _tar_table(archive: TarRows, split: str, asked: _Asked, labels: Labels | None) -> PictureTable:
     if labels is not None:
         return _table(*flat_tar(archive, split, asked.endings, labels))
     rows, folders, left_out, given = archive.below(split, asked.endings)
-    return _table(archive.files, rows, folders, left_out, given)
+    return _table(archive.files_below(split), rows, folders, left_out, given)
 
 
 def _open_parts(root: str | os.PathLike[str], parts: Mapping[str, str], asked: _Asked) -> dict[str, PictureTable]:

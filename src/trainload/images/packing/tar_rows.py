@@ -11,17 +11,22 @@ from trainload.images.classes.class_list import CLASSES_FILE, MAX_CLASS_LIST_BYT
 from trainload.images.classes.folder_rules import SPLITS, find_splits, is_hidden
 from trainload.images.classes.left_out import LeftOut
 from trainload.images.classes.picture_rows import PictureRows, has_ending
-from trainload.images.packing.source_files import TarFiles
+from trainload.images.packing.source_files import ObjectFiles, TarFiles
 from trainload.images.packing.source_tar import Member, MemberKind, tar_members
 from trainload.images.packing.tar_links import TarLinks
 
 
 class TarRows:
-    """The files of one archive, and of the tars in it, links among them. Raises as `tar_members` does."""
+    """The files of one archive, and of the tars in it, links among them. Raises as `tar_members` does.
 
-    def __init__(self, path: str | os.PathLike[str], asked: ClassList | None) -> None:
+    objects: read these objects of a bucket in place of an archive, each a member.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], asked: ClassList | None, objects: ObjectFiles | None = None
+    ) -> None:
         self.path = os.fspath(path)
-        self.files = TarFiles(self.path)
+        self.files: TarFiles | ObjectFiles = objects or TarFiles(self.path)
         self._asked = asked
         self._all = PictureRows()
         self._dropped: set[int] = set()  # rows
@@ -31,7 +36,7 @@ class TarRows:
         self._unused: list[tuple[bytes, str]] = []  # members that are neither files nor links, and replaced ones
         self._prefix = b""
         self._splits: tuple[str, ...] = ()
-        for member in tar_members(path):
+        for member in _object_members(objects) if objects else tar_members(path):
             self._take(member)
         self._drop_replaced()
         if self._links:
@@ -113,7 +118,7 @@ class TarRows:
         wanted = prefix + CLASSES_FILE.encode()
         for n, name in enumerate(self._all.names):
             if name == wanted and n not in self._dropped and self._all.sizes[n] <= MAX_CLASS_LIST_BYTES:
-                data = self.files.read((b"", self._all.places[n], self._all.sizes[n]))
+                data = self.files.read((name, self._all.places[n], self._all.sizes[n]))
                 own = class_list_from_json(data, f"{self.path}/{os.fsdecode(wanted)}")
                 return own if self._asked is None else own.in_order_of(self._asked)
         return self._asked
@@ -150,6 +155,12 @@ class TarRows:
             if self._counts_for(split, name):
                 self._leave_out(name, prefix, reason, left_out)
         return rows, self._folders_below(prefix, listed, hidden, left_out), left_out, given
+
+    def files_below(self, split: str) -> TarFiles | ObjectFiles:
+        """What reads the pictures that `below` gives."""
+        if isinstance(self.files, TarFiles):
+            return self.files
+        return self.files.below(os.fsdecode(self._prefix) + (f"{split}/" if split else ""))
 
     def flat_below(self, split: str, endings: Sequence[str]) -> tuple[PictureRows, LeftOut]:
         """The pictures of a split that has no class folders, by their names alone, and what is not used.
@@ -199,6 +210,13 @@ class TarRows:
             if _hidden_part(top, listed):
                 left_out.add(reasons.HIDDEN, os.fsdecode(top))
         return [os.fsdecode(top) for top in tops if top and not _hidden_part(top, listed)]
+
+
+def _object_members(objects: ObjectFiles) -> Iterator[Member]:
+    from trainload.storage.objects import below  # the extra trainload[remote]
+
+    for name, size in below(objects.path):
+        yield Member(name, MemberKind.FILE, size)
 
 
 def in_class_folders(path: str) -> UsageError:
