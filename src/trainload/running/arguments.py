@@ -63,8 +63,13 @@ def check_count(name: str, value: object) -> None:
         raise UsageError(f"{name} is {value!r}; give a number above 0")
 
 
-def shuffle_kind(asked: AskedShuffle, *, auto: Shuffle, mixed: Shuffle, weighted: bool = False) -> Shuffle:
-    """The order that is meant by `shuffle=`. auto: what "auto" is; mixed: what True is; False is "none". UsageError."""
+def shuffle_kind(
+    asked: AskedShuffle, *, auto: Shuffle, mixed: Shuffle, weighted: bool = False, lanes: bool = False
+) -> Shuffle:
+    """The order that is meant by `shuffle=`. auto: what "auto" is; mixed: what True is; False is "none". UsageError.
+
+    lanes: "lanes" may be asked for.
+    """
     if weighted:
         if asked not in ("auto", True):
             raise UsageError("weights draw the samples themselves: leave shuffle at 'auto'")
@@ -73,5 +78,5 @@ def shuffle_kind(asked: AskedShuffle, *, auto: Shuffle, mixed: Shuffle, weighted
         return mixed
     if asked is False:
         return "none"
-    check_choice("shuffle", asked, ("auto", *SHUFFLES[:3]))
+    check_choice("shuffle", asked, ("auto", *SHUFFLES[: 4 if lanes else 3]))
     return auto if asked == "auto" else asked

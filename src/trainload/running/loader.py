@@ -17,6 +17,7 @@ from trainload.memory.plan import MemoryPlan
 from trainload.running.arguments import check_choice, check_count
 from trainload.running.cursor import Cursor, Start
 from trainload.running.iterator import BatchIterator
+from trainload.running.lanes import check_lanes, check_ranks
 from trainload.running.order import LASTS, Last, OrderRule, Shuffle, checked_seed
 from trainload.running.ranks import RankCut, Ranks
 from trainload.running.run import Run
@@ -61,9 +62,9 @@ class EpochLoader(ABC):
         self._cursor = Cursor()
         self._closed = False
 
-    def _set_order(self, seed: int, shuffle: Shuffle, group_blocks: int) -> None:
-        """The order's rule, which is fixed from here on, but for a state that is loaded."""
-        self._rule = OrderRule(checked_seed(seed), shuffle, int(group_blocks))
+    def _set_order(self, seed: int, shuffle: Shuffle, group_blocks: int, lanes: int = 0) -> None:
+        """The order's rule, which is fixed from here on, but for a state that is loaded. lanes: of "lanes" alone."""
+        self._rule = OrderRule(checked_seed(seed), shuffle, int(group_blocks), lanes=int(lanes))
 
     # What a product adds.
 
@@ -158,6 +159,8 @@ class EpochLoader(ABC):
         found = LoaderState.from_dict(
             state, samples=self._fingerprint, total=len(self._selection), repeat=self._selection.repeat
         )
+        if found.lanes:
+            check_lanes(found.lanes, self._selection.blocks)
         warn_of_equal_repeats(found.rule, self._selection.repeats)
         self._rule = found.rule
         self._cursor.go_to(found.epoch, found.position)
@@ -182,7 +185,10 @@ class EpochLoader(ABC):
         return BatchIterator(self._find_start, start_run, self._cursor, self.stats, self._new_check())
 
     def _find_start(self) -> Start:
-        return Start(*self._cursor.next, self._rule, self._cut.find())
+        cut = self._cut.find()
+        if self._rule.lanes:
+            check_ranks(self._rule.lanes, cut.ranks)
+        return Start(*self._cursor.next, self._rule, cut)
 
     def close(self) -> None:
         """Give all buffers back. Iterators that are still running keep theirs until they end. Closing is idempotent."""

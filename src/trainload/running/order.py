@@ -1,6 +1,6 @@
 """Which sample when: the order of an epoch and its cut into the batches of each rank. Pure: no files, no threads.
 
-The law is docs/order.md, in the versions 1 to 3. An order depends on (seed, epoch, shuffle kind, group size) and the
+The law is docs/order.md, in the versions 1 to 4. An order depends on (seed, epoch, shuffle kind, group size) and the
 set alone, so it is the same for any number of threads; ranks only cut what is already in order.
 """
 
@@ -13,27 +13,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainload.errors import UsageError
+from trainload.running.lanes import lane_order
+from trainload.running.permutation import BLOCK_STREAM, SAMPLE_STREAM, WEIGHT_STREAM, permutation
 from trainload.running.philox import random_bits
 
-Shuffle = Literal["none", "group", "full", "weighted"]
-AskedShuffle = Literal["auto", "none", "group", "full"] | bool
+Shuffle = Literal["none", "group", "full", "lanes", "weighted"]
+AskedShuffle = Literal["auto", "none", "group", "full", "lanes"] | bool
 Last = Literal["short", "drop", "pad"]
 LAW_VERSION = 2
-REPEAT_VERSION = 3  # of the states of loaders whose positions come several times; all else is version 2
+REPEAT_VERSION = 3  # of the states of loaders whose positions come several times,
+LANES_VERSION = 4  # of those whose order is "lanes"; all else is version 2
 DRAWS_SINCE = 2  # the version from which on a sample that an epoch repeats has a draw number of its own
 MOST_REPEATED = 1 << 32  # ids and positions of orders with repeats: what a draw number's counter has room for
-SHUFFLES: tuple[Shuffle, ...] = ("none", "group", "full", "weighted")
+SHUFFLES: tuple[Shuffle, ...] = ("none", "group", "full", "lanes", "weighted")
 LASTS: tuple[Last, ...] = ("short", "drop", "pad")
 EPOCHS = 1 << 32  # epochs count from 0; docs/order.md gives them 32 bits
-
-# Streams of philox.random_bits that orders draw from.
-SAMPLE_STREAM, BLOCK_STREAM, WEIGHT_STREAM = 0, 1, 2
 
 
 @dataclass(frozen=True, slots=True)
 class OrderRule:
-    """Everything but the set and the epoch that an order depends on. `group_blocks` matters to "group" alone.
+    """Everything but the set and the epoch that an order depends on. `group_blocks` matters to "group" and "lanes" alone.
 
+    lanes: how many there are; of "lanes" alone, else 0.
     version: of the law. A run that began under an older one goes on under it.
     """
 
@@ -41,6 +42,7 @@ class OrderRule:
     shuffle: Shuffle
     group_blocks: int
     version: int = LAW_VERSION
+    lanes: int = 0
 
 
 def checked_epoch(epoch: int) -> int:
@@ -55,18 +57,6 @@ def checked_seed(seed: int) -> int:
     if not 0 <= seed < 1 << 64:
         raise UsageError(f"seed {seed} is not in 0 .. 2^64 - 1")
     return int(seed)
-
-
-def permutation(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """The positions 0 .. n-1, sorted by random keys; equal keys keep their order. 20 ns per position.
-
-    The position replaces the lowest bits of its key: all keys differ, so any sorting algorithm gives the same order.
-    """
-    index_bits = np.uint64(max(len(keys) - 1, 1).bit_length())
-    index_mask = (np.uint64(1) << index_bits) - np.uint64(1)
-    keyed = (keys & ~index_mask) | np.arange(len(keys), dtype=np.uint64)
-    keyed.sort()
-    return (keyed & index_mask).astype(np.int64)
 
 
 def block_groups(rule: OrderRule, epoch: int, blocks: NDArray[np.integer]) -> NDArray[np.int32]:
@@ -105,6 +95,8 @@ def epoch_order(
         group = block_groups(rule, epoch, blocks)[blocks[order]]
         narrow = group.astype(np.uint16) if group.max(initial=0) < 1 << 16 else group  # numpy radix-sorts 16 bits
         order = order[np.argsort(narrow, kind="stable")]
+    if rule.shuffle == "lanes":
+        order = lane_order(rule.seed, epoch, rule.lanes, rule.group_blocks, blocks, order)
     return ids[order]
 
 
@@ -145,9 +137,14 @@ class Cut:
     devices: int = 1
 
     @property
+    def ranks(self) -> int:
+        """How many share a step, where each device counts as one."""
+        return self.world_size * self.devices
+
+    @property
     def step(self) -> int:
         """Positions of the global order that one step of all ranks consumes."""
-        return self.batch_size * self.world_size * self.devices
+        return self.batch_size * self.ranks
 
     def num_batches(self, total: int, position: int = 0) -> int:
         """Steps from `position` to the end of an order of `total` positions: batches of each rank, or device."""
@@ -164,8 +161,10 @@ class RankBatches:
     ends: NDArray[np.int64]
 
 
-def cut_order(cut: Cut, total: int, position: int = 0) -> RankBatches:
+def cut_order(cut: Cut, total: int, position: int = 0, *, in_turn: int = 0) -> RankBatches:
     """The batches of one rank from global position `position` on. All ranks get the same number of batches.
+
+    in_turn: N where ranks take N positions each in turn, which is how they take whole lanes; 0: a batch each.
 
     With several devices, those of a step follow one another in the devices' order; after all but the last of them the
     ranks have consumed what they had before the step.
@@ -174,15 +173,16 @@ def cut_order(cut: Cut, total: int, position: int = 0) -> RankBatches:
     it out in batches whose sizes differ by at most one (0 for the last ranks where it has fewer samples than ranks).
     """
     if cut.devices > 1:
-        return _interleaved([cut_order(one, total, position) for one in _device_cuts(cut)], position)
+        shares = [cut_order(one, total, position, in_turn=in_turn) for one in _device_cuts(cut)]
+        return _interleaved(shares, position)
     steps = (total - position) // cut.step
-    starts = position + cut.step * np.arange(steps, dtype=np.int64) + cut.rank * cut.batch_size
-    positions = (starts[:, None] + np.arange(cut.batch_size)).reshape(-1)
+    starts = position + cut.step * np.arange(steps, dtype=np.int64)
+    positions = (starts[:, None] + _of_a_step(cut, position, in_turn)).reshape(-1)
     sizes = np.full(steps, cut.batch_size, np.int64)
     tail_start = position + steps * cut.step
     ends = tail_start - cut.step * np.arange(steps - 1, -1, -1, dtype=np.int64)
     if tail_start < total and cut.last != "drop":
-        tail = _tail_positions(cut, tail_start, total)
+        tail = _tail_positions(cut, tail_start, total, in_turn)
         positions = np.concatenate([positions, tail])
         sizes = np.append(sizes, len(tail))
         ends = np.append(ends, total)
@@ -208,9 +208,19 @@ def _interleaved(shares: list[RankBatches], position: int) -> RankBatches:
     return RankBatches(positions, np.concatenate([[0], np.cumsum(sizes)]), ends)
 
 
-def _tail_positions(cut: Cut, start: int, total: int) -> NDArray[np.int64]:
-    if cut.last == "pad":
-        return (start + cut.rank * cut.batch_size + np.arange(cut.batch_size)) % total
+def _of_a_step(cut: Cut, start: int, in_turn: int) -> NDArray[np.int64]:
+    """What the rank takes of a step that begins at `start`, counted from there."""
+    if not in_turn:
+        return cut.rank * cut.batch_size + np.arange(cut.batch_size)
+    first = (cut.rank - start // in_turn) % cut.world_size
+    turns = first + cut.world_size * np.arange(cut.batch_size // in_turn)
+    return (turns[:, None] * in_turn + np.arange(in_turn)).reshape(-1)
+
+
+def _tail_positions(cut: Cut, start: int, total: int, in_turn: int) -> NDArray[np.int64]:
+    if cut.last == "pad" or in_turn:
+        positions = start + _of_a_step(cut, start, in_turn)
+        return positions % total if cut.last == "pad" else positions[positions < total]
     each, more = divmod(total - start, cut.world_size)
     first = start + cut.rank * each + min(cut.rank, more)
     return np.arange(first, first + each + (cut.rank < more))
