@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,18 +51,21 @@ def write_dts(
     path: Path,
     pictures: list[bytes],
     labels: list[int],
-    per_block: int,
+    per_block: int | Sequence[int],
     *,
     crcs: bool = True,
     picture_crcs: bool = False,
     training: bool = True,
 ) -> Path:
-    """A DTS file with `per_block` pictures in each 16 MB block (the rest of a block is a hole in the file).
+    """A DTS file with `per_block` pictures in each 16 MB block, or as many as it says for each (the rest of a block is
+    a hole in the file).
 
     crcs: of the blocks. picture_crcs: of each picture, and its source path.
     """
     classes = max(labels) + 1
-    blocks = [range(n, min(n + per_block, len(pictures))) for n in range(0, len(pictures), per_block)]
+    counts = [per_block] * -(-len(pictures) // per_block) if isinstance(per_block, int) else per_block
+    ends = np.minimum(np.cumsum(counts), len(pictures)).tolist()
+    blocks = [range(first, end) for first, end in pairwise([0, *ends])]
     sums = []
     with path.open("wb") as file:
         for k, members in enumerate(blocks):

@@ -132,5 +132,5 @@ def test_devices_are_ranks():
 def test_what_cannot_be_is_refused_with_the_way_out():
     with pytest.raises(UsageError, match=r"8 lanes to 3 ranks.*one of 1, 2, 4, 8 ranks, or begin a run with lanes=3"):
         check_ranks(8, 3)
-    with pytest.raises(UsageError, match="lanes is 8, and the samples lie in 5 blocks.*lanes=5"):
+    with pytest.raises(UsageError, match=r"lanes is 8, and the samples lie in 5 blocks.*lanes=5"):
         check_lanes(8, np.arange(5))

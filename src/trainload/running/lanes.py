@@ -1,4 +1,4 @@
-"""The order "lanes": fixed sets of blocks, from which the positions of an epoch come in turn (docs/order.md, section 8).
+"""The order "lanes": fixed sets of blocks that give an epoch its samples in turn (docs/order.md, section 8).
 
 A rank that takes every W-th position takes whole lanes, so it reads their blocks and no others.
 """
@@ -18,10 +18,10 @@ LANES = 8  # left out; on every machine, since it is part of the order
 def check_lanes(lanes: int, blocks: NDArray[np.integer]) -> None:
     """Raise UsageError where some lane would be empty. blocks: the block of every sample."""
     used = int(np.count_nonzero(np.bincount(blocks))) if len(blocks) else 0
-    if used < lanes:
+    if 0 < used < lanes:
         raise UsageError(
-            f"lanes is {lanes}, and the samples lie in {used} blocks: each lane needs one; give lanes={max(used, 1)} or "
-            "fewer, or shuffle='full'"
+            f"lanes is {lanes}, and the samples lie in {used} blocks: each lane needs one; give "
+            f"lanes={max(used, 1)} or fewer, or shuffle='full'"
         )
 
 
@@ -31,8 +31,8 @@ def check_ranks(lanes: int, ranks: int) -> None:
         fit = [n for n in range(1, lanes + 1) if lanes % n == 0]
         raise UsageError(
             f"shuffle='lanes' deals {lanes} lanes to {ranks} ranks, which must divide them: train with one of "
-            f"{', '.join(map(str, fit))} ranks, or begin a run with lanes={ranks}, or a multiple (lanes are part of the "
-            "order); shuffle='group' and 'full' take any number of ranks"
+            f"{', '.join(map(str, fit))} ranks, or begin a run with lanes={ranks}, or a multiple (lanes are part of "
+            "the order); shuffle='group' and 'full' take any number of ranks"
         )
 
 

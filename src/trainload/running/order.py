@@ -32,9 +32,9 @@ EPOCHS = 1 << 32  # epochs count from 0; docs/order.md gives them 32 bits
 
 @dataclass(frozen=True, slots=True)
 class OrderRule:
-    """Everything but the set and the epoch that an order depends on. `group_blocks` matters to "group" and "lanes" alone.
+    """Everything but the set and the epoch that an order depends on.
 
-    lanes: how many there are; of "lanes" alone, else 0.
+    group_blocks: of "group" and "lanes" alone. lanes: how many there are; of "lanes" alone, else 0.
     version: of the law. A run that began under an older one goes on under it.
     """
 

@@ -63,7 +63,7 @@ class RankCut:
 
     def __init__(self, ranks: Ranks, batch_size: int, last: Last, total: int) -> None:
         self.ranks = ranks
-        self._devices = 1
+        self.devices = 1  # of this process
         self._batch_size = batch_size
         self._last = last
         self._total = total
@@ -73,22 +73,27 @@ class RankCut:
 
     def deal(self, devices: int) -> None:
         """Let each process have as many batches in a step. Raises UsageError where no batch is left."""
-        self._devices = devices
+        self.devices = devices
         self._cut(0, self.ranks.expected_size)
 
     def find(self) -> Cut:
         """The cut of a pass that begins now. Raises UsageError where the rank is not known, or no batch is made."""
         return self._cut(*self.ranks.find())
 
+    @property
+    def expected_ranks(self) -> int:
+        """How many share a step, each device for itself, as far as it is known before there is a process group."""
+        return self.ranks.expected_size * self.devices
+
     def num_batches(self) -> int:
         """Batches of a whole epoch; before there is a process group, by the world size that the environment names."""
         return self._cut(0, self.ranks.expected_size).num_batches(self._total)
 
     def _cut(self, rank: int, world_size: int) -> Cut:
-        cut = Cut(self._batch_size, rank, world_size, self._last, self._devices)
+        cut = Cut(self._batch_size, rank, world_size, self._last, self.devices)
         if self._last == "drop" and self._total < cut.step:
             of_ranks = f" for each of {world_size} ranks" if world_size > 1 else ""
-            of_ranks += f" with {self._devices} devices" if self._devices > 1 else ""
+            of_ranks += f" with {self.devices} devices" if self.devices > 1 else ""
             raise UsageError(
                 f"last='drop' leaves no batch: {self._total:,} samples are fewer than a batch of {self._batch_size:,}"
                 f"{of_ranks}; take a smaller batch_size, or last='short' or 'pad'"

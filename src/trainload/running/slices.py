@@ -72,7 +72,8 @@ class RunPlan:
     stream: int64 [n], the ids of this rank in order; share: their batches. draws: uint32 [n], how often the epoch has
     had each before, on any rank; None is never. segments: int64 bounds of the parts of the stream that are in memory
     at a time. slice_size: samples that a decode worker takes at a time. With 0 workers the consumer decodes. cpus: what
-    threads that decode or read are bound to (machine/numa.py), () where they may run anywhere.
+    threads that decode or read are bound to (machine/numa.py), () where they may run anywhere. brought: int64 [n], the
+    segment that must bring each position into memory, its own or an earlier one; None is always its own.
     """
 
     seed: int
@@ -87,3 +88,4 @@ class RunPlan:
     verify: bool
     draws: NDArray[np.uint32] | None = None
     cpus: CpuSets = ()
+    brought: NDArray[np.int64] | None = None

@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 
 from trainload.errors import UsageError
 from trainload.running.cursor import Cursor
-from trainload.running.order import DRAWS_SINCE, LANES_VERSION, LAW_VERSION, REPEAT_VERSION, SHUFFLES, OrderRule, Shuffle
+from trainload.running.order import (
+    DRAWS_SINCE,
+    LANES_VERSION,
+    LAW_VERSION,
+    REPEAT_VERSION,
+    SHUFFLES,
+    OrderRule,
+    Shuffle,
+)
 
 
 @dataclass(frozen=True, slots=True)

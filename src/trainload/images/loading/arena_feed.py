@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from trainload.images.loading.buffers import BufferPair, Kept
 from trainload.images.loading.fill import Fill, Reads
+from trainload.images.loading.lane_layout import plan_with_carried
 from trainload.images.loading.layout import plan_reads
 from trainload.images.loading.picture_sets import PictureSet
 from trainload.running.feed import Signals, Tenant
@@ -135,6 +136,8 @@ class ArenaFeed:
                 fill, reads = self._fill_of(segment, planner=n == 0)
                 if fill is None or reads is None:
                     continue
+                if n == 0:
+                    self._carry(segment, fill)
                 for k in reads.order[n :: self._plan.io_workers]:
                     if self._signals.stopped:
                         return
@@ -169,10 +172,17 @@ class ArenaFeed:
                 self._room.wait()
             if self._signals.stopped or segment < self._segments_planned:
                 return self._fills.get(segment, NOTHING)
-        ids = self._samples_of(segment)
+        plan, part = self._part_of(segment)
         arena = self._arenas[segment % 2]
         places = self._pictures.places
-        fill = Fill(arena, plan_reads(places, ids, limit_bytes=len(arena)), left=len(ids))
+        first, end = int(plan.segments[part]), int(plan.segments[part + 1])
+        ids = plan.stream[first:end]
+        if plan.brought is None:
+            layout = plan_reads(places, ids, limit_bytes=len(arena))
+        else:
+            ids = plan.stream[first:][plan.brought[first:] == part]
+            layout = plan_with_carried(places, ids, self._carried(plan, part), len(arena))
+        fill = Fill(arena, layout, left=end - first)
         reads = fill.all_reads() if self._pictures.has_blocks else fill.missing_reads(places, ids)
         with self._lock:
             self._fills.pop(segment - 2, None)
@@ -190,10 +200,43 @@ class ArenaFeed:
             return before.left == 0
         return segment == 0 or self._first_done or int(self._plan.share.bounds[1]) > self._segments[1]
 
-    def _samples_of(self, segment: int) -> NDArray[np.int64]:
-        """The stream's part in a segment; in the one after the last it is the next epoch's first part."""
-        plan = self._plan
-        if segment == len(plan.segments) - 1 and self._following is not None:
-            plan = self._next_plan = self._following()
-            segment = 0
-        return plan.stream[plan.segments[segment] : plan.segments[segment + 1]]
+    def _part_of(self, segment: int) -> tuple[RunPlan, int]:
+        """The plan that a segment belongs to and its number there: the one after the last begins the next epoch."""
+        if segment == len(self._segments) - 1 and self._following is not None:
+            self._next_plan = self._following()
+            return self._next_plan, 0
+        return self._plan, segment
+
+    def _carried(self, plan: RunPlan, part: int) -> NDArray[np.int64]:
+        """What earlier segments brought of the samples from this one on: ids, ascending."""
+        if plan.brought is None:
+            return np.empty(0, np.int64)
+        first = int(plan.segments[part])
+        return np.unique(plan.stream[first:][plan.brought[first:] < part])
+
+    def _carry(self, segment: int, fill: Fill) -> None:
+        """Copy what the arena before has for this segment and later ones, once it has arrived there.
+
+        This loop alone plans segments, so that arena is not filled anew meanwhile.
+        """
+        before, _ = self._fills.get(segment - 1, NOTHING)
+        if before is None or segment >= len(self._segments) - 1:
+            return
+        ids = self._carried(self._plan, segment)
+        if not len(ids):
+            return
+        rows, old_rows = fill.layout.find(ids), before.layout.find(ids)
+        with self._lock:
+            while not self._signals.stopped:
+                failed = np.array([(segment - 1, row) in self._failed for row in old_rows.tolist()])
+                if (before.arrived[old_rows] | failed).all():
+                    break
+                self._data.wait()
+            else:
+                return
+            for row, old in zip(rows[failed].tolist(), old_rows[failed].tolist()):
+                self._failed[segment, row] = self._failed[segment - 1, old]
+        ids = ids[~failed]
+        fill.carry(before, ids, self._pictures.places.size[ids])
+        with self._lock:
+            self._data.notify_all()

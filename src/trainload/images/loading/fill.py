@@ -111,6 +111,16 @@ class Fill:
         """Where samples that belong here lie in the arena."""
         return self.layout.offsets[self.layout.find(ids)]
 
+    def carry(self, before: Fill, ids: NDArray[np.int64], sizes: NDArray[np.int64]) -> None:
+        """Take samples that arrived in another arena over from there, with what is known of their damage."""
+        rows, old_rows = self.layout.find(ids), before.layout.find(ids)
+        places = zip(self.layout.offsets[rows].tolist(), before.layout.offsets[old_rows].tolist(), sizes.tolist())
+        for to, start, size in places:
+            self.arena[to : to + size] = before.arena[start : start + size]
+        damaged = before.damaged
+        self.damaged |= {row: damaged[old] for row, old in zip(rows.tolist(), old_rows.tolist()) if old in damaged}
+        self.arrived[rows] = True
+
     def missing_reads(self, places: Places, stream: NDArray[np.int64]) -> Reads | None:
         """What brings the samples of `stream` that are not there yet, first needed first; None where all are."""
         missing = stream[~self.arrived[self.layout.find(stream)]]

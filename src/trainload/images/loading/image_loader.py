@@ -47,6 +47,7 @@ from trainload.memory.plan import MemoryPlan
 from trainload.running.arguments import check_choice, check_count, own_options, refuses_foreign, shuffle_kind
 from trainload.running.cursor import Start
 from trainload.running.iterator import BatchIterator
+from trainload.running.lanes import LANES, check_lanes
 from trainload.running.loader import EpochLoader
 from trainload.running.order import EPOCHS, AskedShuffle, Cut, Last, Shuffle, checked_epoch
 from trainload.running.run import Run
@@ -70,10 +71,14 @@ class ImageLoader(EpochLoader):
 
     ds: what `trainload.open` gives, or a path. ops: operations per picture, then callables per batch.
     mode: "fully" (all in memory), "partial" (two buffers of group_blocks blocks), "auto".
-    shuffle: "full", "group" (blocks, then samples inside a buffer), "none"; True is "group" in mode partial on blocks,
-    else "full", False is "none". "auto" is "none" for a set packed as validation set, else as True; a folder called
-    val, test or the like does not say whether it is trained on: there "auto" is refused.
-    group_blocks: blocks of 16 MB that "group" mixes at a time, and that each buffer of mode "partial" holds.
+    shuffle: "full", "group" (blocks, then samples inside a buffer), "none"; "lanes" is as "group", in fixed sets of
+    blocks that ranks take whole: one copy of the set crosses the network per epoch (docs/many-nodes.md). True is
+    "group" in mode partial on blocks, else "full", False is "none". "auto" is "none" for a set packed as validation
+    set, else as True; a folder called val, test or the like does not say whether it is trained on: there "auto" is
+    refused.
+    group_blocks: blocks of 16 MB that "group" mixes at a time, and that each buffer of mode "partial" holds; under
+    "lanes" of each lane. lanes: of "lanes" alone, and part of its order: the most ranks that will ever share an epoch;
+    every number of ranks must divide it.
     last: what happens to the samples that fill no whole step of all ranks: "short", "drop" or "pad".
     rank, world_size: left out: those of torch.distributed when a pass begins; under a launcher (WORLD_SIZE above 1) a
     loader without a process group refuses to iterate. workers: threads that decode, one per CPU.
@@ -106,6 +111,7 @@ class ImageLoader(EpochLoader):
         seed: int = 0,
         shuffle: AskedShuffle = "auto",
         group_blocks: int = GROUP_BLOCKS,
+        lanes: int = LANES,
         last: Last = "short",
         rank: int | None = None,
         world_size: int | None = None,
@@ -132,6 +138,7 @@ class ImageLoader(EpochLoader):
         check_replace_limit(replace_limit)
         check_repeat(repeat, batch_size)
         check_count("group_blocks", group_blocks)
+        check_count("lanes", lanes)
         reader, self._set = open_set(ds)
         check_before_reading(reader, verify)
         super().__init__(
@@ -158,7 +165,10 @@ class ImageLoader(EpochLoader):
         )
         self.picture_shape, self.dtype = self._decoder.picture_shape, self._decoder.dtype
         self.mode, self.mode_reason = self._choose_mode(mode)
-        self._set_order(seed, _shuffle_kind(shuffle, weights is not None, self._set, self.mode), group_blocks)
+        kind = _shuffle_kind(shuffle, weights is not None, self._set, self.mode)
+        if kind == "lanes":
+            check_lanes(lanes, self._selection.blocks)
+        self._set_order(seed, kind, group_blocks, lanes if kind == "lanes" else 0)
         decode_workers = 0 if self._decoder.is_instant(batch_size) else self.workers
         self._workforce = Workforce(
             decode_workers,
@@ -246,7 +256,7 @@ class ImageLoader(EpochLoader):
         elif self.mode == "fully":
             buffers[f"arena with all samples{shared}"] = needed_bytes(places, self._selection.ids)
         else:
-            size = max(self._pair.size_bytes, self._buffer_bytes())
+            size = max(self._pair.size_bytes, self._buffer_bytes(self._cut.expected_ranks))
             lent = shared if self._tuning.buffers is None else " (shared)"
             buffers |= {f"buffer A{lent}": size, f"buffer B{lent}": size}
         if self._decoder.kept is not None:
@@ -259,7 +269,7 @@ class ImageLoader(EpochLoader):
         buffers["pictures too large to decode side by side"] = self._decoder.large_picture_bytes()
         entry_points = 0 if resident is None else resident.entry_point_bytes
         buffers[f"entry points into the pictures{shared}"] = entry_points
-        per_position = 6 if self._selection.repeats else 4
+        per_position = (6 if self._selection.repeats else 4) + (4 if self._rule.lanes else 0)
         buffers["orders and tables"] = 8 * (per_position * len(self._selection) + 8 * len(self._set.labels))
         return MemoryPlan(buffers)
 
@@ -313,10 +323,15 @@ class ImageLoader(EpochLoader):
             check_kept(kept_bytes, beside, memory_limit(), processes_on_this_machine())
         return chosen
 
-    def _buffer_bytes(self) -> int:
-        places = self._set.places
+    def _buffer_bytes(self, ranks: int) -> int:
+        """One arena of mode "partial". ranks: that share an epoch, each device for itself."""
+        places, rule = self._set.places, self._rule
         assert places is not None
-        return buffer_size(places, self._selection.ids, self._rule.group_blocks * BLOCK_SIZE)
+        blocks = rule.group_blocks
+        if rule.lanes:  # one more of each lane, since lanes do not reach the end of a group together
+            devices = self._cut.devices
+            blocks = -(-rule.lanes // ranks) * devices * (rule.group_blocks + 1)
+        return buffer_size(places, self._selection.ids, blocks * BLOCK_SIZE)
 
     def _samples_fingerprint(self) -> str:
         places, chosen = self._set.places, self._selection
@@ -340,7 +355,7 @@ class ImageLoader(EpochLoader):
         planner = self._planner_of(start.cut)
         memory, buffer_bytes = None, None
         if self._decoder.kept is None or not self._is_kept(planner.plan(rule, epoch, position, None).stream):
-            memory, buffer_bytes = self._memory()
+            memory, buffer_bytes = self._memory(start.cut.ranks)
         plan = planner.plan(rule, epoch, position, buffer_bytes)
         reads = None
         if isinstance(memory, Fill) and self._set.places is not None:
@@ -377,7 +392,7 @@ class ImageLoader(EpochLoader):
         self._let_samples_go()
         return True
 
-    def _memory(self) -> tuple[Fill | BufferPair | None, int | None]:
+    def _memory(self, ranks: int) -> tuple[Fill | BufferPair | None, int | None]:
         """What a run reads into, and the size of one arena where there are two."""
         places = self._set.places
         if places is None:
@@ -387,7 +402,7 @@ class ImageLoader(EpochLoader):
                 self._stay_in(self._new_resident())
             assert self._resident is not None
             return self._resident.fill(), None
-        self._pair.require(self._buffer_bytes())
+        self._pair.require(self._buffer_bytes(ranks))
         return self._pair, self._pair.size_bytes
 
     def __repr__(self) -> str:
@@ -404,9 +419,11 @@ def _shuffle_kind(asked: AskedShuffle, weighted: bool, samples: LoadedSet, mode:
             "shuffle='none' for its order, or shuffle=True to shuffle it"
         )
     mixed: Shuffle = "group" if mode == "partial" and samples.has_blocks else "full"
-    kind = shuffle_kind(asked, auto=mixed if samples.is_training else "none", mixed=mixed, weighted=weighted)
+    kind = shuffle_kind(
+        asked, auto=mixed if samples.is_training else "none", mixed=mixed, weighted=weighted, lanes=True
+    )
     if kind != "none" and asked != "auto" and samples.is_training is False:
         warn("the set was packed as a validation set, and this loader shuffles it", RuntimeWarning, stacklevel=4)
-    if kind == "group" and not samples.has_blocks:
-        raise UsageError("shuffle='group' needs blocks: a folder or an array has none")
+    if kind in ("group", "lanes") and not samples.has_blocks:
+        raise UsageError(f"shuffle={kind!r} needs blocks: a folder or an array has none")
     return kind

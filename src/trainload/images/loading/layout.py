@@ -66,7 +66,7 @@ def _plan(places: Places, ids: NDArray[np.int64], *, gap: int, whole_units: bool
     size = np.where(whole, places.unit_sizes[unit], places.size[ids])
     reads = join_requests(start, size, files=unit, max_gap=gap)
     sizes = reads.ends - reads.starts
-    edges = np.concatenate([[0], np.cumsum(_aligned(sizes))])
+    edges = np.concatenate([[0], np.cumsum(aligned(sizes))])
     read_of = np.empty(len(ids), np.int64)
     read_of[reads.order] = np.repeat(np.arange(len(reads)), np.diff(reads.bounds))
     offsets = (edges[read_of] + places.start[ids] - reads.starts[read_of]).astype(np.uint64)
@@ -89,7 +89,7 @@ def buffer_segments(
     """
     if not len(ids):
         return np.zeros(1, np.int64)
-    bounds, costs = np.arange(len(ids) + 1), _aligned(places.size[ids])
+    bounds, costs = np.arange(len(ids) + 1), aligned(places.size[ids])
     if groups is not None:
         group_starts = np.flatnonzero(np.append(True, groups[1:] != groups[:-1]))
         if len(group_starts) == len(np.unique(groups[group_starts])):
@@ -105,19 +105,20 @@ def buffer_segments(
 
 def _group_costs(places: Places, ids: NDArray[np.int64], group_starts: NDArray[np.int64]) -> NDArray[np.int64]:
     """Buffer bytes that each group needs at most: of a unit that occurs with all its samples, the whole unit."""
-    aligned = _aligned(places.size[ids])
+    sizes = aligned(places.size[ids])
     unit = places.unit[ids]
     units = len(places.unit_sizes)
-    used = np.bincount(unit, aligned, units).astype(np.int64)
+    used = np.bincount(unit, sizes, units).astype(np.int64)
     occurs = np.bincount(unit, minlength=units)
     complete = (occurs == places.unit_counts) & (occurs > 0)
-    rest = np.where(complete, _aligned(places.unit_sizes) - used, 0)
+    rest = np.where(complete, aligned(places.unit_sizes) - used, 0)
     group = np.repeat(np.arange(len(group_starts)), np.diff(np.append(group_starts, len(ids))))
     group_of_unit = np.zeros(units, np.int64)
     group_of_unit[unit] = group
-    per_group = np.add.reduceat(aligned, group_starts) + np.bincount(group_of_unit, rest, len(group_starts))
+    per_group = np.add.reduceat(sizes, group_starts) + np.bincount(group_of_unit, rest, len(group_starts))
     return per_group.astype(np.int64)
 
 
-def _aligned(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+def aligned(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Each size rounded up to ALIGNMENT."""
     return -(-sizes // ALIGNMENT) * ALIGNMENT

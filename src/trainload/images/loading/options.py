@@ -62,6 +62,7 @@ class AdapterOptions(TypedDict, total=False):
     seed: int
     shuffle: AskedShuffle
     group_blocks: int
+    lanes: int
     last: Last
     rank: int | None
     world_size: int | None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from trainload.images.loading.lane_layout import lane_segments
 from trainload.images.loading.layout import ALIGNMENT, buffer_segments
 from trainload.images.loading.picture_sets import Places
 from trainload.machine.numa import CpuSets
@@ -79,10 +80,14 @@ class Planner:
 
     def _make(self, rule: OrderRule, epoch: int, position: int, buffer_bytes: int | None) -> RunPlan:
         selection, places, force = self._selection, self._places, self._workforce
-        share = cut_order(self._cut, len(selection), position)
+        in_turn = selection.repeat if rule.lanes else 0
+        share = cut_order(self._cut, len(selection), position, in_turn=in_turn)
         stream, draws = selection.order(rule, epoch)[share.positions], selection.draws(rule, epoch)
-        segments = np.array([0, len(stream)], np.int64)
-        if places is not None and buffer_bytes is not None:
+        segments, brought = np.array([0, len(stream)], np.int64), None
+        lanes = lane_segments(places, stream, buffer_bytes) if rule.lanes and places and buffer_bytes else None
+        if lanes is not None:
+            segments, brought = lanes
+        elif places is not None and buffer_bytes is not None:
             groups = None
             if self._has_blocks and rule.shuffle in ("none", "group"):
                 groups = block_groups(rule, epoch, selection.blocks)[places.unit[stream]]
@@ -100,6 +105,7 @@ class Planner:
             cpus=force.cpus,
             slice_size=self._slice_size,
             draws=None if draws is None else draws[share.positions],
+            brought=brought,
         )
 
 
