@@ -200,7 +200,8 @@ def _size(count: float) -> str:
 
 def _print_tables(rows: Rows, opened: Rows, mixed: Rows) -> None:
     print(
-        "| set | nodes | order | epoch 1 | epoch 2 | epoch 10 | copies in epoch 1 | buffers of a node | waiting, epoch 1 |"
+        "| set | nodes | order | epoch 1 | epoch 2 | epoch 10 "
+        "| copies in epoch 1 | buffers of a node | waiting, epoch 1 |"
     )
     print("|---|---|---|---|---|---|---|---|---|")
     for row in rows:

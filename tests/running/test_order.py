@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from core_testing import core_testing
 from trainload.running.order import (
     LASTS,
-    SAMPLE_STREAM,
     Cut,
     Last,
     OrderRule,
@@ -20,8 +19,8 @@ from trainload.running.order import (
     block_groups,
     cut_order,
     epoch_order,
-    permutation,
 )
+from trainload.running.permutation import SAMPLE_STREAM, permutation
 
 SETS = st.tuples(st.integers(1, 300), st.integers(1, 40))  # samples, samples per block
 

@@ -38,4 +38,5 @@ SECTION_HEAD = Rule("section.head", "a section head must be whole", "DTS 8, HFRM
 SECTION_END = Rule("section.end", "a section must end inside the section list", "DTS 8, HFRM 7", TruncatedError)
 SECTION_CRC = Rule("section.crc", "a section's CRC-32 must match its body", "DTS 8, HFRM 7", ChecksumError)
 FILE_MAGIC = Rule("file.magic", "a file must open with the magic of a known container", "DTS 1, HFRM 1")
+MANIFEST = Rule("set.manifest", "the list of a set's volumes must be as docs/cluster.md has it", "")
 FILE_END = Rule("file.end", "the file must hold every byte that is read", "", TruncatedError)

@@ -45,7 +45,10 @@ def find_files(path: AnyPath | Sequence[AnyPath], access: Access | None = None) 
 
 def _find_objects(url: Url) -> list[str]:
     from trainload.storage.objects import is_pattern, listed
+    from trainload.storage.set_manifest import ENDING, read_manifest
 
+    if url.endswith(ENDING):
+        return read_manifest(url)
     if not is_pattern(url):
         return [url]
     found = [each for each in listed(url) if not url.endswith("/") or each.endswith(SUFFIXES)]

@@ -97,6 +97,13 @@ def _entries(url: Url, folder: str) -> Iterator[tuple[str, int]]:
         raise RemoteError(f"the bucket cannot be listed: {error}", url=url) from error
 
 
+def credentials_of(url: Url) -> dict[str, str]:
+    """The options of a bucket's client, an AWS profile's among them. Raises UsageError where none can be seen."""
+    options = _with_credentials(urlsplit(url).scheme, dict(url.access.storage))
+    endpoint = _endpoint(options)
+    return {**options, **({"endpoint": endpoint} if endpoint else {})}
+
+
 def _store(url: Url) -> Any:
     """The client of a bucket, one in a process. Raises ForkSafetyError where it would hang."""
     if _at_work_in and _at_work_in[0] != os.getpid():
