@@ -54,7 +54,7 @@ from trainload.images.packing.volume_packer import pack_volume
 from trainload.machine.cpus import usable_cpus
 from trainload.storage.folders import make_folders
 from trainload.storage.target import check_target
-from trainload.storage.volume_sink import LocalVolumes
+from trainload.storage.volume_sink import VolumeSet, volumes_at
 
 ENDING = ".plan"
 _Plan = Annotated[str, typer.Argument(metavar="OUT.plan", help="What `trainload pack plan` wrote.")]
@@ -109,7 +109,7 @@ def plan(
         )
         plans = {}
         for path, (table, options) in sets.items():
-            LocalVolumes(path, volumes).check(overwrite=overwrite, inputs=[table.files.path])
+            volumes_at(path, volumes).check(overwrite=overwrite, inputs=[table.files.path])
             file = path.with_name(path.name + ENDING)
             check_target(file, overwrite=overwrite, inputs=[table.files.path])
             plans[file] = make_plan(table, options, jobs=jobs or usable_cpus(), progress=bar.show)
@@ -171,12 +171,12 @@ def finish(
     show_summary(PackSummary((summary,)), Exif(known.options.exif), as_json=as_json)
 
 
-def _open(path: str) -> tuple[PackPlan, LocalVolumes]:
+def _open(path: str) -> tuple[PackPlan, VolumeSet]:
     """A plan, and where its set goes: beside it."""
     if not path.endswith(ENDING):
         raise UsageError(f"a plan has the name of its set and {ENDING} after it: {path}")
     plan = read_plan(path)
-    return plan, LocalVolumes(Path(path.removesuffix(ENDING)), plan.options.volumes)
+    return plan, volumes_at(path.removesuffix(ENDING), plan.options.volumes)
 
 
 def _facts(file: Path, plan: PackPlan) -> dict[str, object]:

@@ -18,6 +18,7 @@ from trainload.errors import FormatError, UsageError
 from trainload.storage.atomic import AtomicFile, tmp_name
 from trainload.storage.claim import being_written, discard, is_being_written
 from trainload.storage.file import FileSource
+from trainload.storage.folders import make_folders
 from trainload.storage.target import check_target, refuse_odd_file
 
 if TYPE_CHECKING:
@@ -88,6 +89,9 @@ class VolumeSet(Protocol):
 
     def check(self, *, overwrite: bool, inputs: Iterable[str | os.PathLike[str]] = ()) -> None:
         """Raise UsageError unless the set may take its names: before any work. inputs: what is read."""
+
+    def prepare(self) -> None:
+        """Make what the volumes lie in; called after every check, before the first volume."""
 
     def check_volume(self, volume: int, *, overwrite: bool) -> None:
         """Raise UsageError where the volume has its name already, unless it is to be replaced."""
@@ -201,6 +205,9 @@ class LocalVolumes:
             refuse_odd_file(tmp_name(path))
         refuse_odd_file(self._report_path)
 
+    def prepare(self) -> None:
+        make_folders(self.path.parent)
+
     def check_volume(self, volume: int, *, overwrite: bool) -> None:
         if is_being_written(tmp_name(self._paths[volume])):
             raise being_written(self._paths[volume])
@@ -253,6 +260,11 @@ class LocalVolumes:
             self._result_path(volume).unlink(missing_ok=True)
             if len(self._paths) > 1:  # else it is the set's, which its packer holds
                 discard(self.journal_path(volume))
+
+
+def volumes_at(path: str | os.PathLike[str], volumes: int) -> VolumeSet:
+    """The place of a set of that many volumes, called `path`."""
+    return LocalVolumes(path, volumes)
 
 
 def volume_paths(path: Path, volumes: int) -> list[Path]:

@@ -21,9 +21,8 @@ from trainload.images.packing.set_packer import SetPacker
 from trainload.images.packing.sources import PictureTable, open_source
 from trainload.images.packing.summary import PackSummary
 from trainload.machine.cpus import usable_cpus
-from trainload.storage.folders import make_folders
 from trainload.storage.location import Url, access_of
-from trainload.storage.volume_sink import LocalVolumes
+from trainload.storage.volume_sink import volumes_at
 
 Source = str | os.PathLike[str]
 
@@ -117,14 +116,15 @@ def pack_images(
     )
     run: dict[str, Any] = {"resume": resume, "overwrite": overwrite, "progress": progress}
     packers: list[SetPacker | RayPacker] = []
+    places = {path: volumes_at(path, volumes) for path in sets}
     for path, (table, options) in sets.items():
-        place = LocalVolumes(path, volumes)
+        place = places[path]
         if on == "ray":
             packers.append(RayPacker(table, place, options, jobs=jobs, address=ray_address, **run))
         else:
             packers.append(SetPacker(table, place, options, jobs=jobs or usable_cpus(), **run))
-    for folder in {path.parent for path in sets}:
-        make_folders(folder)
+    for place in places.values():
+        place.prepare()
     return PackSummary(tuple(packer.pack() for packer in packers), compared)
 
 
