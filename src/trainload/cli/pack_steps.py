@@ -47,12 +47,13 @@ from trainload.images.packing.arrange import REFERENCE_SEED
 from trainload.images.packing.finish import finish as finish_set
 from trainload.images.packing.finish import kept_results
 from trainload.images.packing.images import image_sets
-from trainload.images.packing.plan import PackPlan, make_plan
+from trainload.images.packing.plan import PackPlan, check_count, make_plan
 from trainload.images.packing.plan_file import read_plan, write_plan
 from trainload.images.packing.summary import PackSummary
 from trainload.images.packing.volume_packer import pack_volume
 from trainload.machine.cpus import usable_cpus
 from trainload.storage.folders import make_folders
+from trainload.storage.location import is_url
 from trainload.storage.target import check_target
 from trainload.storage.volume_sink import VolumeSet, volumes_at
 
@@ -109,12 +110,16 @@ def plan(
         )
         plans = {}
         for path, (table, options) in sets.items():
-            volumes_at(path, volumes).check(overwrite=overwrite, inputs=[table.files.path])
-            file = path.with_name(path.name + ENDING)
-            check_target(file, overwrite=overwrite, inputs=[table.files.path])
+            place = volumes_at(path, volumes)
+            place.check(overwrite=overwrite, inputs=[table.files.path])
+            check_count(table, options, place.most_blocks)
+            file = path + ENDING
+            if not is_url(file):
+                check_target(file, overwrite=overwrite, inputs=[table.files.path])
             plans[file] = make_plan(table, options, jobs=jobs or usable_cpus(), progress=bar.show)
     for file, made in plans.items():
-        make_folders(file.parent)
+        if not is_url(file):
+            make_folders(Path(file).parent)
         write_plan(made, file)
     if as_json:
         print(json.dumps({"plans": [_facts(file, made) for file, made in plans.items()], "compared": compared}))
@@ -176,10 +181,12 @@ def _open(path: str) -> tuple[PackPlan, VolumeSet]:
     if not path.endswith(ENDING):
         raise UsageError(f"a plan has the name of its set and {ENDING} after it: {path}")
     plan = read_plan(path)
-    return plan, volumes_at(path.removesuffix(ENDING), plan.options.volumes)
+    place = volumes_at(path.removesuffix(ENDING), plan.options.volumes)
+    place.prepare()
+    return plan, place
 
 
-def _facts(file: Path, plan: PackPlan) -> dict[str, object]:
+def _facts(file: str, plan: PackPlan) -> dict[str, object]:
     return {
         "path": str(file),
         "pictures": len(plan.table),

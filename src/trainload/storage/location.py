@@ -110,6 +110,13 @@ def pinned(path: str) -> str:
         return source.path
 
 
+def inside(folder: AnyPath, name: str) -> str:
+    """The path of what is called `name` in a folder, or under a URL."""
+    if isinstance(folder, str) and is_url(folder):
+        return Url(f"{folder.rstrip('/')}/{name}", Url(folder).access)
+    return str(Path(folder) / name)
+
+
 def open_source(path: AnyPath) -> Source:
     """What reads a file or an object. Raises OSError, for a URL RemoteError or UsageError."""
     if isinstance(path, str) and is_url(path):

@@ -19,6 +19,7 @@ from trainload.storage.atomic import AtomicFile, tmp_name
 from trainload.storage.claim import being_written, discard, is_being_written
 from trainload.storage.file import FileSource
 from trainload.storage.folders import make_folders
+from trainload.storage.location import Url, is_url
 from trainload.storage.target import check_target, refuse_odd_file
 
 if TYPE_CHECKING:
@@ -83,6 +84,10 @@ class VolumeSet(Protocol):
 
     @property
     def report_name(self) -> str: ...
+
+    @property
+    def most_blocks(self) -> int | None:
+        """Of a volume; None where the place sets no limit."""
 
     def journal_path(self, volume: int | None) -> Path:
         """The local file that says how far a volume is, or (None) how far the set is."""
@@ -194,6 +199,10 @@ class LocalVolumes:
     def report_name(self) -> str:
         return str(self._report_path)
 
+    @property
+    def most_blocks(self) -> None:
+        return None
+
     def journal_path(self, volume: int | None) -> Path:
         path = self.path if volume is None else self._paths[volume]
         return path.with_name(f"{path.name}.journal")
@@ -263,7 +272,11 @@ class LocalVolumes:
 
 
 def volumes_at(path: str | os.PathLike[str], volumes: int) -> VolumeSet:
-    """The place of a set of that many volumes, called `path`."""
+    """The place of a set of that many volumes, called `path`: files, or for a URL objects of a bucket."""
+    if isinstance(path, str) and is_url(path):
+        from trainload.storage.bucket_volumes import BucketVolumes
+
+        return BucketVolumes(Url(path), volumes)
     return LocalVolumes(path, volumes)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, Literal
 
 from trainload.errors import UsageError
@@ -21,7 +20,7 @@ from trainload.images.packing.set_packer import SetPacker
 from trainload.images.packing.sources import PictureTable, open_source
 from trainload.images.packing.summary import PackSummary
 from trainload.machine.cpus import usable_cpus
-from trainload.storage.location import Url, access_of
+from trainload.storage.location import Url, access_of, inside, is_url
 from trainload.storage.volume_sink import volumes_at
 
 Source = str | os.PathLike[str]
@@ -59,7 +58,8 @@ def pack_images(
 
     src: class folders, a folder with train/ and val/ (then `out` is a folder and gets train.dts and val.dts), a tar of
     either, the URL of either folder in a bucket (s3://, gs://, az://), one of ImageNet's archives, or a folder that has
-    these in the place of train/ and val/. Nothing is unpacked. storage: how a bucket is read, as of `trainload.open`.
+    these in the place of train/ and val/. Nothing is unpacked. Either may be in a bucket
+    (docs/cluster.md). storage: how it is spoken to, as of `trainload.open`.
     level: 0 keeps the source bytes, 1 to 3 shrink (docs/spec/dts.md).
     split: what the header says of a source without train/ and val/; None is "train", or what ImageNet's archive is.
     reference: the genuine exporter's bytes, no restart markers, no extension. min_blocks: of the reference arrangement
@@ -92,7 +92,9 @@ def pack_images(
     if on not in (None, "ray") or (on is None and ray_address is not None):
         raise UsageError(f"a pack runs on this machine, or on='ray' with or without an address, not on {on!r}")
     if storage is not None:
-        src = Url(os.fspath(src), access_of(storage, None, "auto"))
+        access = access_of(storage, None, "auto")
+        src = Url(os.fspath(src), access) if is_url(src) else src
+        out = Url(os.fspath(out), access) if is_url(out) else out
     sets, compared = image_sets(
         src,
         out,
@@ -149,7 +151,7 @@ def image_sets(
     names: Literal["plain", "genuine"] = "plain",
     val_set_prep: bool = False,
     progress: Callable[[PackProgress], None] | None = None,
-) -> tuple[dict[Path, tuple[PictureTable, PackOptions]], tuple[str, ...]]:
+) -> tuple[dict[str, tuple[PictureTable, PackOptions]], tuple[str, ...]]:
     """The sets that `pack_images` makes of these arguments, by the path of each; and what was found as published."""
     least = min_blocks if isinstance(min_blocks, tuple) else (min_blocks, min_blocks)
     _check_options(level, exif, reference, least, volumes)
@@ -178,9 +180,9 @@ def image_sets(
             check=check,
             val_set_prep=val_set_prep,
         )
-        path = Path(out) / f"{name}.dts" if name else Path(out)
+        path = inside(out, f"{name}.dts") if name else os.fspath(out)
         if names == "genuine":
-            path = Path(out) / f"imagenet_{name or alone}_lv{level}.dts"
+            path = inside(out, f"imagenet_{name or alone}_lv{level}.dts")
         sets[path] = (table, options)
     return sets, compared
 

@@ -231,10 +231,20 @@ def plan_workers(table: PictureTable, options: PackOptions, jobs: int) -> Worker
     return Workers(table.files, _level_options(table, options), min(jobs, len(table)))
 
 
-def check_count(table: PictureTable, options: PackOptions) -> None:
-    """Raise UsageError where there are fewer pictures than volumes."""
+def check_count(table: PictureTable, options: PackOptions, most_blocks: int | None = None) -> None:
+    """Raise UsageError where there are fewer pictures than volumes.
+
+    most_blocks: of a volume, where its place has a limit; at level 0, whose sizes are known, a volume that cannot keep
+    it is refused too.
+    """
     if len(table) < options.volumes:
         raise UsageError(f"{len(table)} pictures cannot fill {options.volumes} volumes: {table.files.path}")
+    blocks = int(table.sizes.sum()) // dts.BLOCK_SIZE
+    if most_blocks is not None and options.level == 0 and blocks > most_blocks * options.volumes:
+        raise UsageError(
+            f"an object of a bucket has at most {most_blocks:,} blocks, and the set {blocks:,}: pack "
+            f"{-(-blocks // (most_blocks * 9 // 10))} volumes or more"
+        )
 
 
 def parameters(options: PackOptions, versions: Versions) -> dict[str, Any]:

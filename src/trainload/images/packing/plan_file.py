@@ -36,8 +36,7 @@ from trainload.images.packing.plan import PackOptions, PackPlan, Versions
 from trainload.images.packing.source_files import Files, FlatFiles, FolderFiles, ObjectFiles, TarFiles
 from trainload.images.packing.sources import Names, PictureTable
 from trainload.storage.atomic import AtomicFile
-from trainload.storage.file import FileSource
-from trainload.storage.location import OBJECT_SCHEMES, Access, Url, absolute
+from trainload.storage.location import OBJECT_SCHEMES, Access, Url, absolute, is_url, open_source
 
 MAGIC = b"TLPLAN1\n"
 MAX_HEAD_BYTES = 64 << 20  # the reasons of many refused pictures
@@ -51,15 +50,20 @@ _OUTSIDE = re.compile(rb"(?:^|\0)/|(?:^|[\0/])\.\.?(?:[\0/]|$)|(?:^|\0)\0")  # n
 
 
 def write_plan(plan: PackPlan, path: str | os.PathLike[str]) -> None:
-    """Write the plan to a file, which is whole or not there; one that has the name is replaced."""
+    """Write the plan to a file or an object, which is whole or not there; one that has the name is replaced."""
+    if isinstance(path, str) and is_url(path):
+        from trainload.storage.bucket import Bucket
+
+        Bucket(Url(path)).put(path, plan_to_bytes(plan))
+        return
     with AtomicFile(path) as file:
         file.write_at(0, plan_to_bytes(plan))
         file.commit()
 
 
 def read_plan(path: str | os.PathLike[str]) -> PackPlan:
-    """The plan in a file. Raises FormatError for what is no plan, or one that contradicts itself; OSError."""
-    with FileSource(path) as source:
+    """The plan in a file or an object. Raises FormatError for what is none or contradicts itself, OSError."""
+    with open_source(path) as source:
         return plan_from_bytes(source.read_at(0, source.size), path=str(path))
 
 

@@ -52,7 +52,7 @@ class RayPacker:
         progress: Callable[[PackProgress], None] | None,
         address: str | None,
     ) -> None:
-        check_count(table, options)
+        check_count(table, options, place.most_blocks)
         place.check(overwrite=overwrite or resume, inputs=[table.files.path])
         self._table = table
         self._place = place

@@ -36,7 +36,7 @@ class SetPacker:
         overwrite: bool,
         progress: Callable[[PackProgress], None] | None,
     ) -> None:
-        check_count(table, options)
+        check_count(table, options, place.most_blocks)
         place.check(overwrite=overwrite or resume, inputs=[table.files.path])
         self._table = table
         self._place = place
