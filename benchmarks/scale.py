@@ -1,14 +1,13 @@
 """Simulates an epoch of 1 to 1,024 nodes that read one set from an object store. Nothing is read; no network is used.
 
-For the order "group" with a cache on each node, and for "lanes": bytes over the network per node and epoch, memory,
+For the order "group" as it is, with a cache that was warmed, and for "lanes": bytes over the network, GETs, memory,
 what opening costs, how long the slowest reads keep all ranks waiting; and how well the orders mix classes.
 
     python benchmarks/scale.py            # the tables of docs/many-nodes.md
     python benchmarks/scale.py --json     # the same numbers
 
 What is counted exactly, by the law of docs/order.md: groups, cuts and lanes. What is assumed: the numbers
-in `Model`. A node's share of a block is taken as a random one, as it is.
-"""
+in `Model`."""
 
 from __future__ import annotations
 
@@ -21,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainload.images.format.dts import BLOCK_SIZE
+from trainload.images.loading.layout import MAX_GAP_BYTES
 from trainload.images.loading.quality import shuffle_quality
 from trainload.running.lanes import deal_lanes
 from trainload.running.order import Cut, OrderRule, cut_order, epoch_order
@@ -28,7 +28,7 @@ from trainload.running.order import Cut, OrderRule, cut_order, epoch_order
 Rows = list[dict[str, Any]]
 
 GROUP_BLOCKS = 8
-NODES = (1, 8, 64, 256, 1024)
+NODES = (1, 8, 64, 1024)
 
 
 @dataclass(frozen=True)
@@ -69,19 +69,31 @@ def block_counts(images: ImageSet, seed: int = 0) -> NDArray[np.int64]:
     return np.maximum(1, counts.round()).astype(np.int64)
 
 
-def share_of_group(counts: NDArray[np.int64], nodes: int, model: Model) -> float:
-    """Which part of all blocks one node needs in an epoch of "group": a block of which it has any picture."""
-    rows = counts[: len(counts) // GROUP_BLOCKS * GROUP_BLOCKS].reshape(-1, GROUP_BLOCKS)
-    ends = np.cumsum(rows.sum(axis=1))
-    own = model.gpus * model.batch
-    step, first = own * nodes, nodes // 2 * own
+class Parts(NamedTuple):
+    """How a rank reads under "group": of each block only its own pictures, neighbours together over small gaps."""
+
+    gets: float  # for each picture
+    bytes_read: float  # for each byte that is needed
+
+
+def parts_of_group(counts: NDArray[np.int64], images: ImageSet, nodes: int, model: Model) -> Parts:
+    """Counted for a rank in the middle; its pictures are taken as random ones of each group, as they are."""
+    rows = counts[: len(counts) // GROUP_BLOCKS * GROUP_BLOCKS].reshape(-1, GROUP_BLOCKS).sum(axis=1)
+    ends = np.cumsum(rows)
+    ranks = nodes * model.gpus
+    step, first = model.batch * ranks, ranks // 2 * model.batch
 
     def taken(position: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Of the positions before this one, those of a node in the middle."""
-        return position // step * own + np.clip(position % step - first, 0, own)
+        """Of the positions before this one, those of the rank."""
+        return position // step * model.batch + np.clip(position % step - first, 0, model.batch)
 
-    part = (taken(ends) - taken(ends - rows.sum(axis=1))) / rows.sum(axis=1)
-    return float((1 - (1 - part[:, None]) ** rows).mean())
+    own = taken(ends) - taken(ends - rows)
+    part = own / rows
+    most_between = MAX_GAP_BYTES // images.picture_bytes  # pictures of others that are read along
+    starts = (1 - part) ** (most_between + 1)
+    along = sum((1 - part) ** n * part * n for n in range(1, most_between + 1)) if most_between else 0 * part
+    weight = own / own.sum()
+    return Parts(float((starts * weight).sum()), float(((1 + along) * weight).sum()))
 
 
 def shares_of_lanes(counts: NDArray[np.int64], nodes: int, model: Model) -> tuple[float, float]:
@@ -97,15 +109,15 @@ def shares_of_lanes(counts: NDArray[np.int64], nodes: int, model: Model) -> tupl
     return float(blocks.max() / len(counts)), float(blocks.mean() / len(counts))
 
 
-def waiting(reads: float, ranks: int, pictures_per_block: float, model: Model) -> float:
-    """The part of the time in which all ranks wait for the slowest of them, with `reads` GETs per block consumed.
+def waiting(gets: float, get_bytes: float, ranks: int, per_block: float, model: Model) -> float:
+    """The part of the time in which all ranks wait for the slowest of them, with so many GETs of a size per picture.
 
     A rank fills one arena of GROUP_BLOCKS blocks while it consumes the other; every step waits for the last rank.
     """
     rng = np.random.default_rng(1)
-    rounds = max(20, 40_000 // ranks)
-    per_loop = max(1, round(GROUP_BLOCKS * reads / model.io_workers))
-    whole = model.get_seconds + BLOCK_SIZE / model.get_bytes_per_second
+    per_loop = max(1, round(GROUP_BLOCKS * per_block * gets / model.io_workers))
+    rounds = max(4, 40_000 // ranks // per_loop)
+    whole = model.get_seconds + get_bytes / model.get_bytes_per_second
     slowest = np.zeros(rounds)
     for n in range(rounds):
         fill = np.zeros((ranks, model.io_workers))
@@ -113,7 +125,7 @@ def waiting(reads: float, ranks: int, pictures_per_block: float, model: Model) -
             took = whole * rng.lognormal(0, model.get_spread, fill.shape)
             fill += np.where(rng.random(fill.shape) < model.slow_share, took * model.slow_factor, took)
         slowest[n] = fill.max()
-    consumed = GROUP_BLOCKS * pictures_per_block / model.pictures_per_second
+    consumed = GROUP_BLOCKS * per_block / model.pictures_per_second
     waits = np.maximum(0, slowest - consumed).mean()
     return float(waits / (waits + consumed))
 
@@ -125,32 +137,39 @@ def rows_of(images: ImageSet, model: Model) -> Rows:
     rows: Rows = []
     for nodes in NODES:
         ranks = nodes * model.gpus
-        for order in ("group", "lanes"):
-            if order == "group":
-                share = mean = share_of_group(counts, nodes, model)
-                kept = min(1.0, model.cache_bytes / set_bytes)
-                cached = {epoch: kept * (1 - (1 - share) ** (epoch - 1)) for epoch in (1, 2, 10)}
-                buffer_blocks = GROUP_BLOCKS
-            else:
-                if ranks > len(counts):
-                    continue
-                share, mean = shares_of_lanes(counts, nodes, model)
-                kept = min(1.0, model.cache_bytes / (share * set_bytes))
-                cached = {1: 0.0, 2: kept, 10: kept}
-                buffer_blocks = GROUP_BLOCKS + 1  # of the one lane of a rank
-            network = {epoch: share * (1 - hit) * set_bytes for epoch, hit in cached.items()}
-            rows.append(
-                {
-                    "set": images.name,
-                    "nodes": nodes,
-                    "order": order,
-                    "node_bytes": network,
-                    "copies": {epoch: mean * (1 - hit) * nodes for epoch, hit in cached.items()},
-                    "buffers_bytes": 2 * buffer_blocks * BLOCK_SIZE * model.gpus,
-                    "waiting_share": waiting(share * nodes, ranks, per_block, model),
-                }
-            )
+        kept = min(1.0, model.cache_bytes / set_bytes)
+        parts = parts_of_group(counts, images, nodes, model)
+        read = parts.bytes_read * set_bytes / nodes
+        gets = parts.gets * images.pictures / nodes
+        waits = waiting(parts.gets, images.picture_bytes * parts.bytes_read / parts.gets, ranks, per_block, model)
+        buffers = 2 * GROUP_BLOCKS * BLOCK_SIZE * model.gpus
+        row = {"set": images.name, "nodes": nodes, "buffers_bytes": buffers}
+        rows.append(row | _epochs("group", read, read, gets, waits, nodes, set_bytes))
+        warmed = kept * set_bytes + (1 - kept) * read
+        gets_warm = kept * len(counts) + (1 - kept) * gets
+        after = None if kept == 1 else waits  # those of the part that is not kept: at most
+        rows.append(row | _epochs("group, warmed", warmed, (1 - kept) * read, gets_warm, after, nodes, set_bytes))
+        if ranks <= len(counts):
+            most, mean = shares_of_lanes(counts, nodes, model)
+            row["buffers_bytes"] = 2 * (GROUP_BLOCKS + 1) * BLOCK_SIZE * model.gpus
+            later = most * set_bytes - min(most * set_bytes, model.cache_bytes)
+            waits = waiting(mean * nodes / per_block, BLOCK_SIZE, ranks, per_block, model)
+            lanes = _epochs("lanes", most * set_bytes, later, most * len(counts), waits, nodes, set_bytes)
+            rows.append(row | lanes | {"copies": mean * nodes})
     return rows
+
+
+def _epochs(
+    order: str, first: float, later: float, gets: float, waits: float | None, nodes: int, set_bytes: float
+) -> dict[str, Any]:
+    return {
+        "order": order,
+        "first_bytes": first,
+        "later_bytes": later,
+        "first_gets": round(gets),
+        "copies": first * nodes / set_bytes,
+        "waiting_share": waits,
+    }
 
 
 def opening(images: ImageSet, model: Model) -> dict[str, Any]:
@@ -199,17 +218,13 @@ def _size(count: float) -> str:
 
 
 def _print_tables(rows: Rows, opened: Rows, mixed: Rows) -> None:
-    print(
-        "| set | nodes | order | epoch 1 | epoch 2 | epoch 10 "
-        "| copies in epoch 1 | buffers of a node | waiting, epoch 1 |"
-    )
+    print("| set | nodes | order | epoch 1 | GETs | copies | later epochs | buffers | waiting, epoch 1 |")
     print("|---|---|---|---|---|---|---|---|---|")
     for row in rows:
-        size, copies = row["node_bytes"], row["copies"]
-        epochs = " | ".join(_size(size[epoch]) for epoch in (1, 2, 10))
+        waits = "" if row["waiting_share"] is None else f"{row['waiting_share']:.0%}"
         print(
-            f"| {row['set']} | {row['nodes']:,} | `{row['order']}` | {epochs} "
-            f"| {copies[1]:.2f} | {_size(row['buffers_bytes'])} | {row['waiting_share']:.0%} |"
+            f"| {row['set']} | {row['nodes']:,} | {row['order']} | {_size(row['first_bytes'])} | {row['first_gets']:,} "
+            f"| {row['copies']:.2f} | {_size(row['later_bytes'])} | {_size(row['buffers_bytes'])} | {waits} |"
         )
     print("\n| set | blocks | with `TABL` | from block headers |\n|---|---|---|---|")
     for row in opened:
