@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from trainload.images.format.dts import BLOCK_SIZE
 from trainload.images.loading.layout import MAX_GAP_BYTES
+from trainload.images.loading.planning import LANE_SLACK
 from trainload.images.loading.quality import shuffle_quality
 from trainload.running.lanes import deal_lanes
 from trainload.running.order import Cut, OrderRule, cut_order, epoch_order
@@ -151,7 +152,7 @@ def rows_of(images: ImageSet, model: Model) -> Rows:
         rows.append(row | _epochs("group, warmed", warmed, (1 - kept) * read, gets_warm, after, nodes, set_bytes))
         if ranks <= len(counts):
             most, mean = shares_of_lanes(counts, nodes, model)
-            row["buffers_bytes"] = 2 * (GROUP_BLOCKS + 1) * BLOCK_SIZE * model.gpus
+            row["buffers_bytes"] = 2 * (GROUP_BLOCKS + LANE_SLACK) * BLOCK_SIZE * model.gpus
             later = most * set_bytes - min(most * set_bytes, model.cache_bytes)
             waits = waiting(mean * nodes / per_block, BLOCK_SIZE, ranks, per_block, model)
             lanes = _epochs("lanes", most * set_bytes, later, most * len(counts), waits, nodes, set_bytes)

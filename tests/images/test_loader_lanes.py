@@ -22,8 +22,8 @@ from trainload.images.loading.picture_sets import DtsPictures, Places
 from trainload.running.lanes import deal_lanes
 from trainload.running.order import OrderRule, epoch_order
 
-BLOCKS, LANES = 26, 8
-SIZES = [int(n) for n in np.random.default_rng(4).integers(3, 12, BLOCKS)]
+BLOCKS, LANES = 40, 8
+SIZES = [int(n) for n in np.random.default_rng(4).integers(2, 9, BLOCKS)]
 COUNT = sum(SIZES)
 OPS = [tl.RandomResizedCrop(16), tl.RandomHorizontalFlip()]
 BLOCK_OF = np.repeat(np.arange(BLOCKS), SIZES)
@@ -107,7 +107,7 @@ def test_damage_is_carried_over_with_its_picture(tmp_path: Path, monkeypatch: py
     write_dts(damaged, jpegs(COUNT), [0] * COUNT, SIZES, picture_crcs=True)
     with tl.open_images(damaged) as reader, damaged.open("r+b") as file:
         assert isinstance(reader, tl.DtsReader)
-        for sample in range(0, COUNT, 2):
+        for sample in range(0, COUNT, 3):
             block = int(reader.block_of[sample])
             file.seek(IMAGE_HEADER_BYTES + block * BLOCK_SIZE + int(reader.offset_in_block[sample]) + 300)
             byte = file.read(1)
@@ -120,7 +120,7 @@ def test_damage_is_carried_over_with_its_picture(tmp_path: Path, monkeypatch: py
             found.append([(ids.tolist(), images.tobytes()) for images, _, ids in loader])
         assert loader.stats.replaced
     assert found[0] == found[1]
-    assert any(sample % 2 == 0 for sample in carried)
+    assert any(sample % 3 == 0 for sample in carried)
 
 
 def test_what_a_failed_read_was_to_bring_fails_where_it_is_needed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,12 +187,12 @@ def test_a_part_of_a_set_has_lanes_of_its_own_blocks(path: Path) -> None:
     assert np.array_equal(found[1], expected[1::2])
 
 
-def test_the_plan_holds_a_group_of_each_lane_and_a_block_more(path: Path) -> None:
+def test_the_plan_holds_a_group_of_each_lane_and_two_blocks_more(path: Path) -> None:
     def buffer(**options: Any) -> int:
         return loader_of(path, **options).memory_plan().buffers["buffer A"]
 
-    assert buffer(lanes=4, group_blocks=2) == 4 * 3 * BLOCK_SIZE
-    assert buffer(lanes=4, group_blocks=2, rank=0, world_size=4) == 3 * BLOCK_SIZE
+    assert buffer(lanes=4, group_blocks=2) == 4 * 4 * BLOCK_SIZE
+    assert buffer(lanes=4, group_blocks=2, rank=0, world_size=4) == 4 * BLOCK_SIZE
     assert buffer(lanes=8, group_blocks=8) == BLOCKS * BLOCK_SIZE  # no more than the set
 
 
@@ -217,7 +217,7 @@ def test_states_of_lanes_are_of_version_4(path: Path) -> None:
         ({"shuffle": "full"}, "shuffle 'lanes' and lanes above 0"),
         ({"lanes": 0}, "shuffle 'lanes' and lanes above 0"),
         ({"lanes": -1}, "lanes in a loader's state"),
-        ({"lanes": 27}, "lie in 26 blocks"),
+        ({"lanes": BLOCKS + 1}, f"lie in {BLOCKS} blocks"),
     ],
 )
 def test_a_wrong_state_is_refused(path: Path, changes: dict[str, Any], reason: str) -> None:
@@ -235,8 +235,8 @@ def test_a_state_of_version_2_has_no_lanes(path: Path) -> None:
 def test_what_cannot_be_is_refused(path: Path, tmp_path: Path) -> None:
     with pytest.raises(tl.UsageError, match="8 lanes to 3 ranks"):
         iter(loader_of(path, rank=0, world_size=3))
-    with pytest.raises(tl.UsageError, match="lie in 26 blocks"):
-        loader_of(path, lanes=27)
+    with pytest.raises(tl.UsageError, match=f"lie in {BLOCKS} blocks"):
+        loader_of(path, lanes=BLOCKS + 1)
     with pytest.warns(UserWarning, match="no samples"):
         assert list(loader_of(path, indices=[])) == []
     with pytest.raises(tl.UsageError, match="weights draw the samples themselves"):

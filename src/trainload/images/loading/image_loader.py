@@ -32,7 +32,7 @@ from trainload.images.loading.options import (
 )
 from trainload.images.loading.picture_batch import ImageArrays, PictureBatches
 from trainload.images.loading.picture_sets import LoadedSet, open_set
-from trainload.images.loading.planning import Planner, Workforce, buffer_size, needed_bytes
+from trainload.images.loading.planning import Planner, Workforce, buffer_blocks, buffer_size, needed_bytes
 from trainload.images.loading.quality import ShuffleQuality, shuffle_quality
 from trainload.images.loading.replacing import Replacements, default_limit
 from trainload.images.loading.resident import Resident, find_resident
@@ -327,10 +327,7 @@ class ImageLoader(EpochLoader):
         """One arena of mode "partial". ranks: that share an epoch, each device for itself."""
         places, rule = self._set.places, self._rule
         assert places is not None
-        blocks = rule.group_blocks
-        if rule.lanes:  # one more of each lane, since lanes do not reach the end of a group together
-            devices = self._cut.devices
-            blocks = -(-rule.lanes // ranks) * devices * (rule.group_blocks + 1)
+        blocks = buffer_blocks(rule, ranks, self._cut.devices)
         return buffer_size(places, self._selection.ids, blocks * BLOCK_SIZE)
 
     def _samples_fingerprint(self) -> str:

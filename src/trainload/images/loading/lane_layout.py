@@ -40,12 +40,17 @@ def lane_segments(
     np.add.at(changes, first[row] + 1, size)
     np.subtract.at(changes, np.arange(1, count + 1), size)
     carried = np.cumsum(changes)
+    starts = np.append(np.sort(first), count)  # of units: a segment begins with one
     cuts = [0]
     while cuts[-1] < count:
-        room = limit_bytes - carried[cuts[-1]]
-        fits = int(np.searchsorted(filled, filled[cuts[-1]] + room, side="right")) - 1
+        before, room = filled[cuts[-1]], limit_bytes - carried[cuts[-1]]
+        fits = int(np.searchsorted(filled, before + room, side="right")) - 1
         if fits <= cuts[-1]:
             return None
+        if fits < count:  # in the second half of what fits, where most lanes have come to the end of a group
+            half = max(cuts[-1] + 1, int(np.searchsorted(filled, before + room // 2)))
+            some = starts[np.searchsorted(starts, half) : np.searchsorted(starts, fits, side="right")]
+            fits = int(some[np.argmin(carried[some])]) if len(some) else fits
         cuts.append(fits)
     segments = np.array(cuts, np.int64)
     return segments, np.searchsorted(segments, first[row], side="right") - 1

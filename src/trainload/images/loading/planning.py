@@ -17,6 +17,7 @@ from trainload.running.slices import RunPlan
 
 MOST_SLICE = 16  # pictures that a decode worker takes at a time,
 SLICE_BYTES = 2 << 20  # or about this much of large ones: stopping waits for a slice
+LANE_SLACK = 2  # blocks beside a group of each lane: lanes do not reach the end of one together
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +134,16 @@ def needed_bytes(places: Places, ids: NDArray[np.int64]) -> int:
     if len(ids) >= len(places.unit):
         return int(_aligned_sum(places.unit_sizes))
     return int(_aligned_sum(places.size[np.unique(ids)]))
+
+
+def buffer_blocks(rule: OrderRule, ranks: int, devices: int) -> int:
+    """Blocks of one of the two arenas: a group, under "lanes" one of each lane of this process and LANE_SLACK more.
+
+    ranks: that share an epoch, each device for itself. devices: of this process.
+    """
+    if not rule.lanes:
+        return rule.group_blocks
+    return -(-rule.lanes // ranks) * devices * (rule.group_blocks + LANE_SLACK)
 
 
 def buffer_size(places: Places, ids: NDArray[np.int64], group_bytes: int) -> int:
