@@ -12,12 +12,12 @@ from urllib.parse import urlsplit
 
 from trainload.errors import RemoteError, UsageError
 from trainload.storage.location import Url
-from trainload.storage.objects import credentials_of, split
+from trainload.storage.objects import credentials_of, environment, split
 
 PART_BYTES = 16 << 20
 MOST_PARTS = 10_000  # of an object, by the protocol
 SMALL_BYTES = 256 << 20  # of an object that is read whole
-_clients: dict[tuple[int, Any], Any] = {}  # by process and credentials: boto3's are not made for forks
+_clients: dict[tuple[object, ...], Any] = {}  # by process and credentials: boto3's are not made for forks
 
 
 class Part(NamedTuple):
@@ -147,10 +147,10 @@ class Bucket:
                 raise
 
     def _client(self) -> Any:
-        access = self.url.access
-        client = _clients.get((os.getpid(), access))
+        key = os.getpid(), self.url.access, environment()
+        client = _clients.get(key)
         if client is None:
-            client = _clients[os.getpid(), access] = _new_client(self.url)
+            client = _clients[key] = _new_client(self.url)
         return client
 
 

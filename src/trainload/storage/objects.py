@@ -37,7 +37,7 @@ def sign(url: Url, method: str = "GET") -> str:
     try:
         return str(obstore.sign(store, method, key, SIGNED_FOR))  # type: ignore[call-overload]
     except Exception as error:
-        raise RemoteError(f"the URL cannot be signed: {error}", url=url) from error
+        raise RemoteError(f"the URL cannot be signed: {_in_short(error)}", url=url) from error
 
 
 def listed(pattern: Url) -> list[Url]:
@@ -94,7 +94,12 @@ def _entries(url: Url, folder: str) -> Iterator[tuple[str, int]]:
             for entry in batch:
                 yield entry["path"], entry["size"]
     except Exception as error:
-        raise RemoteError(f"the bucket cannot be listed: {error}", url=url) from error
+        raise RemoteError(f"the bucket cannot be listed: {_in_short(error)}", url=url) from error
+
+
+def environment() -> frozenset[tuple[str, str]]:
+    """What of the environment clients go by: another one makes another client."""
+    return frozenset(item for item in os.environ.items() if item[0].startswith(("AWS_", "GOOGLE_", "AZURE_")))
 
 
 def credentials_of(url: Url) -> dict[str, str]:
@@ -113,11 +118,11 @@ def _store(url: Url) -> Any:
         )
     scheme = urlsplit(url).scheme
     bucket, _ = split(url)
-    return _new_store(scheme, bucket, url.access)
+    return _new_store(scheme, bucket, url.access, environment())
 
 
 @lru_cache(maxsize=32)
-def _new_store(scheme: str, bucket: str, access: Access) -> Any:
+def _new_store(scheme: str, bucket: str, access: Access, known: frozenset[tuple[str, str]]) -> Any:
     try:
         from obstore.store import from_url
     except ImportError as error:
@@ -135,6 +140,11 @@ def _new_store(scheme: str, bucket: str, access: Access) -> Any:
                 f"storage has an option that {scheme}:// does not know (given: {names}): {error}"
             ) from error
         raise
+
+
+def _in_short(error: Exception) -> str:
+    """The first line: what follows is a picture of the client's inside."""
+    return str(error).partition("\n")[0][:300]
 
 
 def _endpoint(options: dict[str, str]) -> str:

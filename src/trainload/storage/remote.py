@@ -27,7 +27,7 @@ from trainload.storage.http import (
     request_id,
     state_of,
 )
-from trainload.storage.location import OBJECT_SCHEMES, Access, Pin, Url
+from trainload.storage.location import OBJECT_SCHEMES, Pin, Url
 from trainload.storage.source import Source
 from trainload.storage.traffic import Traffic
 
@@ -38,7 +38,7 @@ HEAD_BYTES = 64 << 10  # the first bytes come at once: readers look at them piec
 PIECE_BYTES = 1 << 20  # of an answer that is taken at once: what a broken one loses at most
 IN_FLIGHT = 32  # small reads at once
 _RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
-_signed: dict[tuple[str, Access], str] = {}  # URLs that were signed, until a server refuses them
+_signed: dict[tuple[object, ...], str] = {}  # URLs that were signed, until a server refuses them
 
 
 def open_remote(url: Url) -> Source:
@@ -342,8 +342,10 @@ class RemoteSource:
         return signed
 
     @property
-    def _key(self) -> tuple[str, Access]:
-        return str(self._url), self._url.access
+    def _key(self) -> tuple[object, ...]:
+        from trainload.storage.objects import environment
+
+        return str(self._url), self._url.access, environment()
 
     def _state_now(self) -> str:
         """What the object is by now, "" where the server does not say."""
