@@ -14,6 +14,7 @@ from trainload.errors import RemoteError, TrainloadError, UsageError
 VERBS: dict[str, str] = {
     "align": "align",
     "cache": "cache",
+    "copy": "copy",
     "demo": "demo",
     "export": "export",
     "extract": "extract",
