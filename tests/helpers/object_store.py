@@ -85,6 +85,7 @@ def running_store(folder: Path) -> Iterator[ObjectStore]:
     command += [f"-{name}={port}" for name, port in zip(names, ports)]
     command += [f"-{name}.grpc={port}" for name, port in zip(names, _free_ports(4))]
     command += [f"-s3.config={config}", "-volume.max=10", "-master.volumeSizeLimitMB=512"]
+    command += ["-s3.port.iceberg=0", "-s3.port.lance=0"]  # fixed ports, which a second server would find taken
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, env=os.environ | {"AWS_ACCESS_KEY_ID": ""})
     store = ObjectStore(f"http://127.0.0.1:{ports[0]}")

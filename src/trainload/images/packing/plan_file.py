@@ -16,7 +16,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import struct
 from collections.abc import Callable
 from dataclasses import asdict, fields
@@ -46,7 +45,8 @@ _START = struct.Struct("<8sQ")
 _DIGEST_BYTES = hashlib.sha256().digest_size
 _FILES: dict[str, Callable[[str], Files]] = {"folder": FolderFiles, "flat": FlatFiles, "tar": TarFiles}
 _OBJECTS = "objects"
-_OUTSIDE = re.compile(rb"(?:^|\0)/|(?:^|[\0/])\.\.?(?:[\0/]|$)|(?:^|\0)\0")  # names that leave the source's folder
+# What no name below the source has in it, each name between two NULs: a folder above, a path from the root, nothing.
+_OUTSIDE = (b"\0/", b"\0\0", *(a + dots + b for a in (b"\0", b"/") for dots in (b".", b"..") for b in (b"\0", b"/")))
 
 
 def write_plan(plan: PackPlan, path: str | os.PathLike[str]) -> None:
@@ -74,7 +74,7 @@ def plan_to_bytes(plan: PackPlan) -> bytes:
         "labels": table.labels.astype("<i4").tobytes(),
         "sizes": table.sizes.astype("<i8").tobytes(),
         "places": b"" if table.places is None else table.places.astype("<i8").tobytes(),
-        "names": zstd_compress(table.names.with_ends()),
+        "names": zstd_compress(table.names.to_ended()),
         "class_names": zstd_compress(dts.names_to_bytes(list(table.class_names))),
     }
     kind = next((kind for kind, files in _FILES.items() if type(table.files) is files), _OBJECTS)
@@ -139,8 +139,8 @@ class _Reader:
             files=ObjectFiles(_folder_url(_text(root), self._access))
             if kind == _OBJECTS
             else _FILES[kind](_text(root)),
-            class_names=tuple(name.decode("utf-8", "surrogateescape") for name in self._names("class_names")),
-            names=Names(self._names("names")),
+            class_names=tuple(self._ended("class_names").decode("utf-8", "surrogateescape").split("\0")[:-1]),
+            names=Names.from_ended(self._names()),
             labels=self._array("labels", "<i4", count),
             sizes=self._array("sizes", "<i8", count),
             places=places,
@@ -164,11 +164,19 @@ class _Reader:
             raise _broken(name, f"{len(section):,} bytes", f"those of {count:,} pictures", self._path)
         return np.frombuffer(section, dtype).astype(np.dtype(dtype).newbyteorder("="))
 
-    def _names(self, name: str) -> list[bytes]:
+    def _names(self) -> bytes:
+        data = self._ended("names")
+        between = b"\0" + data
+        for part in _OUTSIDE:
+            if part in between:
+                raise _broken("names", f"a name with {part!r}", "paths below the source", self._path)
+        return data
+
+    def _ended(self, name: str) -> bytes:
         data = zstd_decompress(self._sections[name], MAX_SECTION_BYTES)
         if data and not data.endswith(b"\0"):
             raise _broken(name, "a last name without its end", "NUL", self._path)
-        return data.split(b"\0")[:-1]
+        return data
 
 
 def _folder_url(text: str, access: Access) -> Url:
@@ -198,7 +206,7 @@ def _check(plan: PackPlan, path: str) -> None:
     large = table.sizes > capacity if options.level == 0 else np.zeros(count, bool)
     refused = {number for number, _, _ in plan.refusals}
     claims = {
-        "names": len(table.names) == count and not _OUTSIDE.search(table.names.with_ends()),
+        "names": len(table.names) == count,
         "class_names": 0 < classes <= MAX_CLASSES,
         "labels": bool(((table.labels >= 0) & (table.labels < classes)).all()),
         "sizes": bool(((table.sizes >= 0) & (table.sizes <= MAX_PICTURE_BYTES)).all()),

@@ -49,8 +49,17 @@ class Names:
     def __len__(self) -> int:
         return len(self._ends) - 1
 
-    def with_ends(self) -> bytes:
-        """All names, each ended by NUL, which no name of a file has."""
+    @staticmethod
+    def from_ended(data: bytes) -> Names:
+        """The names that end with NUL, which no name of a file has."""
+        names = Names(())
+        ends = np.flatnonzero(np.frombuffer(data, np.uint8) == 0)
+        names.blob = data.replace(b"\0", b"")
+        names._ends = np.concatenate(([0], ends - np.arange(len(ends)))).astype(np.int64)
+        return names
+
+    def to_ended(self) -> bytes:
+        """All names, each ended by NUL."""
         return b"".join(self[n] + b"\0" for n in range(len(self)))
 
     def __getitem__(self, n: int) -> bytes:
