@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from trainload.storage import objects
+
 KEY, SECRET = "trainload-key", "trainload-secret"
 BUCKET = "bucket"
 START_SECONDS = 60
@@ -95,6 +97,7 @@ def running_store(folder: Path) -> Iterator[ObjectStore]:
     finally:
         process.kill()
         process.wait()
+        objects._new_store.cache_clear()  # clients that know this server by the environment of a test
 
 
 def _make_bucket(store: ObjectStore, process: subprocess.Popen[bytes], log: Path) -> None:
