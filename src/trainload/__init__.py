@@ -1,6 +1,6 @@
 """trainload: training data packed once, fed to training at the speed of the machine.
 
-Both kinds       open, verify
+Both kinds       open, verify; copy_files: between disks and buckets, each a CopiedFile
 Pictures         pack_images, pack_arrays, PackSummary: folders, tars, MNIST and CIFAR into one file
                  open_images: DtsReader, ArrayReader, FolderReader, whose items are a Sample; extract
                  ImageLoader: batches of any ImageSet; Tuning, BufferPair, MemoryPlan: its threads and memory

@@ -82,6 +82,8 @@ from trainload.recordings.samples.windows import WindowDataset as WindowDataset
 from trainload.recordings.writing.recorder import Recorder as Recorder
 from trainload.recordings.writing.writer import HyperframeWriter as HyperframeWriter
 from trainload.running.protocol import Loader as Loader
+from trainload.storage.copying import CopiedFile as CopiedFile
+from trainload.storage.copying import copy_files as copy_files
 from trainload.verify_any import verify as verify
 
 __version__: str

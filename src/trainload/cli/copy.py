@@ -17,7 +17,9 @@ def copy(
     sources: Annotated[
         list[str], typer.Argument(metavar="SRC...", help="Files, volumes, recordings, folders, URLs, quoted patterns.")
     ],
-    target: Annotated[str, typer.Argument(metavar="DST", help="A name, or for several files a folder, with a / at the end.")],
+    target: Annotated[
+        str, typer.Argument(metavar="DST", help="A name, or for several files a folder, with a / at the end.")
+    ],
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what has the name.")] = False,
 ) -> None:
     """Copy sets and recordings; after a kill, the same command goes on from there."""

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 WARM_THREADS = 8
-WHOLE_SHARE = 8  # a read of an eighth of a block or more brings all of it, where the cache keeps it
+WHOLE_SHARE = 8  # a read of an eighth of the first block or more brings all of it: less is a look at a header
 
 
 class CachedSource:
     """An open object, its blocks kept in `cache`: a Source. Safe for many threads; pickles as its URL.
 
-    A whole block is downloaded once on this machine, whoever asks. A small part of a block that is not there comes over
-    the network alone and is not kept: where only some samples are wanted, most of a block is not.
+    A block is downloaded once on this machine, and whole, whoever asks for how little of it: the ranks of a node and
+    its later epochs want the rest. What the cache does not admit comes over the network as it is asked for.
     """
 
     def __init__(self, source: RemoteSource, cache: BlockCache) -> None:
@@ -123,7 +123,7 @@ class CachedSource:
             self._read_whole(block, view)
         elif self._cache.read_part(block, start, view):
             self._cache_bytes += len(view)
-        elif self._cache.admits(block) and len(view) * WHOLE_SHARE >= size:
+        elif self._cache.admits(block) and (block or len(view) * WHOLE_SHARE >= size):
             whole = memoryview(bytearray(size))
             self._read_whole(block, whole)
             view[:] = whole[start : start + len(view)]

@@ -259,6 +259,8 @@ class ImageLoader(EpochLoader):
             size = max(self._pair.size_bytes, self._buffer_bytes(self._cut.expected_ranks))
             lent = shared if self._tuning.buffers is None else " (shared)"
             buffers |= {f"buffer A{lent}": size, f"buffer B{lent}": size}
+        if self._set.is_cached:
+            buffers["blocks on their way into the cache"] = self._workforce.io_workers * BLOCK_SIZE
         if self._decoder.kept is not None:
             buffers["pixels that are kept"] = self._decoder.kept.size_bytes
         arrays = self._tuning.prefetch + 2

@@ -21,7 +21,7 @@ from trainload.images.reading.class_folders import FolderReader
 from trainload.images.reading.dts import DtsReader
 from trainload.images.reading.open import ImageReader, open_images
 from trainload.storage.file import FileSource, is_of_one_file
-from trainload.storage.location import is_url
+from trainload.storage.location import Url, is_url
 from trainload.storage.traffic import Traffic
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ class PictureSet(Protocol):
     has_blocks: bool
     has_sums: bool  # of each picture
     is_remote: bool
+    is_cached: bool
 
     def read(self, unit: int, start: int, buffer: Buffer) -> None:
         """Fill `buffer` with the bytes of `unit` from `start` on: exactly that many, or an error.
@@ -103,6 +104,7 @@ class DtsPictures:
         self.labels = reader.labels
         self.has_sums = reader.picture_crcs is not None
         self.is_remote = is_url(reader.path)
+        self.is_cached = isinstance(reader.path, Url) and bool(reader.path.access.cache)
         self.places = places or Places(
             unit=reader.block_of.astype(np.int64),
             start=reader.offset_in_block.astype(np.int64),
@@ -145,7 +147,7 @@ class FolderPictures:
 
     has_blocks = False
     has_sums = False
-    is_remote = False
+    is_remote = is_cached = False
 
     def __init__(self, reader: FolderReader) -> None:
         self._reader = reader
@@ -232,6 +234,11 @@ class LoadedSet(NamedTuple):
     def is_remote(self) -> bool:
         """True where bytes come over a network."""
         return self.pictures is not None and self.pictures.is_remote
+
+    @property
+    def is_cached(self) -> bool:
+        """True where they come through a cache on this machine, by whole blocks."""
+        return self.pictures is not None and self.pictures.is_cached
 
     @property
     def places(self) -> Places | None:
