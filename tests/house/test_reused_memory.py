@@ -64,7 +64,12 @@ def test_frames_that_the_caller_keeps_stay_as_they_are(kept: set[int], how: str,
 
 def test_an_iteration_needs_few_buffers_where_nothing_is_kept(drive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[int] = []
-    monkeypatch.setattr("trainload.memory.pool.huge_buffer", lambda size: made.append(size) or huge_buffer(size))
+
+    def counted(size: int) -> Any:
+        made.append(size)
+        return huge_buffer(size)
+
+    monkeypatch.setattr("trainload.memory.pool.huge_buffer", counted)
     reader = tl.HyperframeReader(drive)
     assert sum(len(frame.data) for frame in reader.frames()) == 24 * (2 * CAMERA_BYTES + 96)
     assert 1 <= len(made) <= 3

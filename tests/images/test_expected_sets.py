@@ -197,7 +197,7 @@ def test_the_numbers_of_mnist_and_cifar_are_the_published_ones() -> None:
     assert found["cifar10"] == ("cifar-10-binary.tar.gz", "f709d4ba")
     assert found["cifar100"] == ("cifar-100-binary.tar.gz", "b2274685")
     with pytest.raises(tl.UsageError, match="a source of mnist can be compared with mnist only, not with cifar10"):
-        expected_arrays.check_arrays("mnist", "cifar10", None, {})
+        expected_arrays.check_arrays("mnist", "cifar10", None, {})  # type: ignore[arg-type]
 
 
 def test_val_set_prep_is_a_field_of_array_files_too(tmp_path: Path) -> None:

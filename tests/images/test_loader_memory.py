@@ -125,7 +125,12 @@ def test_files_of_a_folder_are_read_in_the_order_of_need(tmp_path, monkeypatch):
     folder = write_folder(tmp_path, jpegs(30), sorted(n % 5 for n in range(30)))
     loader, log = loader_of(folder, mode="partial", tuning=tl.Tuning(io_workers=1)), []
     read = FolderPictures.read
-    monkeypatch.setattr(FolderPictures, "read", lambda files, unit, *rest: (log.append(unit), read(files, unit, *rest)))
+
+    def noted(files, unit, *rest):
+        log.append(unit)
+        read(files, unit, *rest)
+
+    monkeypatch.setattr(FolderPictures, "read", noted)
     iterator = iter(loader)
     assert sum(len(ids) for _, _, ids in iterator) == 30
     assert log[:30] == loader.epoch_ids(0).tolist()

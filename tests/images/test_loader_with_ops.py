@@ -82,7 +82,7 @@ def test_an_arena_is_shared_also_where_the_first_loader_never_read(path: Path) -
 def test_entry_points_are_shared(path: Path) -> None:
     loader = loader_of(path)
     grown = loader.with_ops(LARGE)
-    assert loader._resident is grown._resident is not None
+    assert loader._resident is not None and loader._resident is grown._resident
     assert loader._resident.entry_points is not None
 
 

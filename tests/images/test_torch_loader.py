@@ -280,6 +280,7 @@ def test_the_whole_batch_in_place_is_sent_without_a_copy(path, fake_cuda):
     station = stations.TransferStation((8, 4, 4, 3), torch.uint8, torch.device("cpu"))
     for count in (8, 5):
         images = station.take(count)
+        assert images is not None
         tensor, _ = station.send(images, [np.zeros(count)])
         assert (tensor.data_ptr(), tuple(tensor.shape)) == (images.ctypes.data, images.shape)
 

@@ -88,7 +88,8 @@ def test_a_file_that_cannot_be_read_is_replaced_counted_and_warned_of(
                     assert np.array_equal(found[0], good[0][rows])
     assert len(warned) == 1
     assert loader.stats.replaced == 2
-    assert FAULTS[fault] in loader.stats.last_replaced.reason
+    last = loader.stats.last_replaced
+    assert last is not None and FAULTS[fault] in last.reason
 
 
 @pytest.mark.parametrize("mode", ["fully", "partial"])
