@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from trainload.errors import UsageError
+from trainload.errors import RemoteError, UsageError
 from trainload.formats.rules import FILE_MAGIC
-from trainload.storage.location import Access, Url, is_url, open_source
+from trainload.storage.location import Access, Url, is_url, open_source, pinned
 
 AnyPath = str | os.PathLike[str]
 
@@ -50,12 +50,29 @@ def _find_objects(url: Url) -> list[str]:
     if url.endswith(ENDING):
         return read_manifest(url)
     if not is_pattern(url):
-        return [url]
+        return _object_or_set(url)
     found = [each for each in listed(url) if not url.endswith("/") or each.endswith(SUFFIXES)]
     if not found:
         raise UsageError(f"the bucket has no object of that name: {url}")
     shared = replace(url.access, shares=len(found))
     return [Url(each, shared) for each in found]
+
+
+def _object_or_set(url: Url) -> list[str]:
+    """The object, pinned; where there is none, the volumes of the set that was packed under its name."""
+    from trainload.storage.set_manifest import ENDING, read_manifest
+
+    try:
+        return [pinned(url)]
+    except RemoteError:
+        stem, dot, suffix = url.rpartition(".")
+        if not dot or "/" in suffix or not url.startswith("s3://"):
+            raise
+        try:
+            return read_manifest(Url(stem + ENDING, url.access))
+        except RemoteError:
+            pass
+        raise
 
 
 def read_kind(path: str) -> str:
