@@ -15,12 +15,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal
 
 Fault = Literal[
-    "500", "503", "429", "408", "403", "reset", "reset late", "short", "long", "wrong range", "wrong total", "whole",
-    "slow", "changed", "other bytes", "gone", "",
+    "500", "503", "520", "429", "408", "403", "reset", "reset late", "short", "long", "wrong range", "wrong total",
+    "whole", "slow", "drip", "changed", "other bytes", "gone", "",
 ]  # fmt: skip
 PASSING: tuple[Fault, ...] = (
     "500",
     "503",
+    "520",
     "429",
     "408",
     "reset",
@@ -35,13 +36,15 @@ PASSING: tuple[Fault, ...] = (
 class FaultServer:
     """objects: bytes by path. fault: what becomes of the n-th GET (from 0) of a path.
 
-    requests: (method, path, Range) of all that came. Every object has the ETag of its bytes.
+    requests: (method, path, Range) of all that came. A path is without its query, as that of a signed URL, and queries
+    are beside it in `queries`. Every object has the ETag of its bytes.
     """
 
     def __init__(self, objects: dict[str, bytes], fault: Callable[[str, int], Fault] = lambda path, n: "") -> None:
         self.objects = objects
         self.fault = fault
         self.requests: list[tuple[str, str, str]] = []
+        self.queries: list[str] = []
         self._gets: dict[str, int] = {}
         self._lock = threading.Lock()
 
@@ -102,8 +105,8 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, *args: Any) -> None: ...
 
     def do_HEAD(self) -> None:
-        self._note()
-        data = self.faults.objects.get(self.path)
+        path = self._note()
+        data = self.faults.objects.get(path)
         if data is None:
             self._refuse(404)
             return
@@ -111,9 +114,9 @@ class _Handler(BaseHTTPRequestHandler):
         self._headers(data, len(data))
 
     def do_GET(self) -> None:
-        self._note()
-        fault = self.faults.next_fault(self.path)
-        data = self.faults.objects.get(self.path)
+        path = self._note()
+        fault = self.faults.next_fault(path)
+        data = self.faults.objects.get(path)
         if data is None or fault == "gone":
             self._refuse(404)
             return
@@ -140,8 +143,11 @@ class _Handler(BaseHTTPRequestHandler):
             self._headers(data, len(data))
             self._send(data)
             return
-        if fault == "wrong range":
+        if fault == "wrong range":  # one that it gives, and says so
             first, last = first + 1, last + 1
+            part = data[first : last + 1]
+        if fault == "other bytes":
+            part = bytes(len(part))
         if fault == "wrong total":
             total += 1
         self.send_response(206)
@@ -157,6 +163,12 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(part[:1])  # and then nothing for a while
             self.faults_pause()
             self._hang_up()
+        elif fault == "drip":
+            for n in range(len(part)):  # never silent for long, and never done
+                if self.close_connection:
+                    break
+                self._send(part[n : n + 1])
+                threading.Event().wait(0.005)
         else:
             self._send(part)
 
@@ -193,5 +205,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.connection.close()
 
-    def _note(self) -> None:
-        self.faults.requests.append((self.command, self.path, self.headers.get("Range", "")))
+    def _note(self) -> str:
+        path, _, query = self.path.partition("?")
+        self.faults.requests.append((self.command, path, self.headers.get("Range", "")))
+        self.faults.queries.append(query)
+        return path

@@ -12,9 +12,9 @@ import pytest
 
 from fault_server import PASSING, Fault, FaultServer, etag_of, random_faults, serving
 from trainload.errors import DatasetChangedError, FormatError, RemoteError, TrainloadError, UsageError
-from trainload.storage import http, remote
+from trainload.storage import http, objects, remote
 from trainload.storage.http import FIRST_WAIT, TRIES
-from trainload.storage.location import Url, open_source
+from trainload.storage.location import Url, access_of, open_source
 from trainload.storage.remote import HEAD_BYTES
 
 pytest.importorskip("urllib3", reason="the extra trainload[remote] is not installed")
@@ -98,7 +98,7 @@ def test_what_does_not_pass_is_an_error_that_names_the_cause(fault: Fault, url: 
         source.read_at(100_000, 50_000)
     assert caught.value.tries == TRIES and str(caught.value).endswith(url) and "after 5 tries" in str(caught.value)
     words = {
-        "5": "answered 50",
+        "5": "answered 5",
         "4": "answered 4",
         "r": "connection|answer",
         "w": "asked for bytes 100000-149999/300000",
@@ -172,8 +172,59 @@ def test_a_read_ends_when_its_time_is_over(url: str, server: FaultServer, monkey
     assert caught.value.tries < TRIES
 
 
-def read_all(url: str, seed: int, count: int) -> tuple[int, int]:
-    """So many reads of random places by eight threads: how many were right, and how many ended in an error of ours."""
+def test_a_server_that_drips_does_not_outlast_the_time_of_a_read(
+    url: str, server: FaultServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = open_source(url)
+    source.take_traffic()
+    now = iter(range(0, 1_000_000, 5))
+    monkeypatch.setattr(http, "_clock", lambda: next(now))
+    server.fault = lambda path, n: "drip"
+    with pytest.raises(RemoteError, match="longer than 60 s"):
+        source.read_at(100_000, 1000)
+    counted = source.take_traffic()
+    assert counted is not None and 0 < counted.network_bytes < 1000 and counted.requests == 1
+
+
+@pytest.fixture
+def signed(server: FaultServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Url]:
+    """The object as one of a bucket, which is asked for by signed URLs."""
+    pytest.importorskip("obstore", reason="the extra trainload[remote] is not installed")
+    server.objects["/bucket/x"] = DATA
+    monkeypatch.setattr(remote, "_signed", {})
+    with serving(server) as root:
+        storage = {"endpoint": root, "access_key_id": "k", "secret_access_key": "s", "region": "us-east-1"}
+        yield Url("s3://bucket/x", access_of(storage, None, "auto"))
+
+
+def test_a_signed_url_that_is_refused_is_signed_anew_once(
+    signed: Url, server: FaultServer, waits: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+    sign = objects.sign
+
+    def noting(url: Url, method: str = "GET") -> str:
+        made.append(method)
+        return sign(url, method)
+
+    monkeypatch.setattr(objects, "sign", noting)
+    source = open_source(signed)
+    failing(server, "403")
+    assert source.read_at(100_000, 50_000) == DATA[100_000:150_000]
+    assert made == ["HEAD", "GET", "GET"] and all("X-Amz-Signature=" in query for query in server.queries)
+    server.fault = lambda path, n: "403"
+    before = len(server.requests)
+    with pytest.raises(RemoteError, match="credentials") as caught:
+        source.read_at(100_000, 10)
+    assert len(server.requests) - before == 2 and not waits
+    assert "Signature" not in str(caught.value) and str(caught.value).endswith("s3://bucket/x")
+
+
+def read_all(url: str, seed: int, count: int, waits: list[float]) -> tuple[int, int]:
+    """So many reads of random places by eight threads: how many were right, and how many ended in an error of ours.
+
+    Bytes that are not the object's fail here.
+    """
     source = open_source(url)
     draw = random.Random(seed)
     places = [(at := draw.randrange(len(DATA)), draw.randint(1, len(DATA) - at)) for _ in range(count)]
@@ -181,22 +232,27 @@ def read_all(url: str, seed: int, count: int) -> tuple[int, int]:
     def read(place: tuple[int, int]) -> bool:
         at, size = place
         try:
-            return bytes(source.clone().read_at(at, size)) == DATA[at : at + size]
+            data = source.clone().read_at(at, size)
         except TrainloadError:
             return False
+        assert data == DATA[at : at + size], f"wrong bytes from {at:,}, {size:,} of them"
+        return True
 
     with ThreadPoolExecutor(8) as pool:
         right = list(pool.map(read, places))
+    assert sum(waits) <= count * http.SECONDS and max(waits, default=0) <= http.LONGEST_WAIT
     return sum(right), count - sum(right)
 
 
 @pytest.mark.slow
-def test_two_thousand_faulted_reads_give_right_bytes_or_an_error(server: FaultServer, url: str) -> None:
-    server.fault = random_faults(1, (*PASSING[:8], "long", "wrong total"), 0.3)
-    right, refused = read_all(url, 1, 1900)
+def test_two_thousand_faulted_reads_give_right_bytes_or_an_error(
+    server: FaultServer, url: str, waits: list[float]
+) -> None:
+    server.fault = random_faults(1, (*PASSING, "long", "wrong total"), 0.3)
+    right, refused = read_all(url, 1, 1900, waits)
     assert right + refused == 1900 and right > 1800
     server.fault = random_faults(2, ("changed", "other bytes", "gone", "403", "slow"), 0.2)
-    right, refused = read_all(url, 2, 100)
+    right, refused = read_all(url, 2, 100, waits)
     assert right + refused == 100 and refused > 5
 
 

@@ -14,7 +14,6 @@ TRIES = 5
 SECONDS = 60.0  # for one read, all tries and waits together
 CONNECT_SECONDS, SILENCE_SECONDS = 10.0, 20.0  # until a server answers, between two pieces of an answer
 FIRST_WAIT, LONGEST_WAIT = 0.2, 10.0
-PASSING = {408, 425, 429, 500, 502, 503, 504}
 CONNECTIONS = 64  # that are kept open to one server
 _REQUEST_IDS = ("x-amz-request-id", "x-ms-request-id", "x-guploader-uploadid", "x-request-id")
 _clock, _sleep = time.monotonic, time.sleep
@@ -83,6 +82,11 @@ def follow(redirects: int) -> Any:
     import urllib3
 
     return urllib3.Retry(None, connect=0, read=0, status=0, other=0, redirect=redirects, raise_on_redirect=False)
+
+
+def may_pass(status: int) -> bool:
+    """True where another try may be answered otherwise: the server has no time, or fails."""
+    return status in (408, 425, 429) or status >= 500
 
 
 def state_of(headers: Any) -> str:

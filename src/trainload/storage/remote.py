@@ -18,11 +18,11 @@ from trainload.errors import DatasetChangedError, ForkSafetyError, FormatError, 
 from trainload.formats.rules import FILE_END
 from trainload.memory.aligned import aligned_buffer
 from trainload.storage.http import (
-    PASSING,
     PassingError,
     Tries,
     connections,
     in_words,
+    may_pass,
     reason_of,
     request_id,
     state_of,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 HEAD_BYTES = 64 << 10  # the first bytes come at once: readers look at them piece by piece
-PIECE_BYTES = 1 << 20  # of an answer that is taken at once: what a broken one loses at most
+PIECE_BYTES = 256 << 10  # of an answer that are taken at once, at most
 IN_FLIGHT = 32  # small reads at once
 _RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
 _signed: dict[tuple[object, ...], str] = {}  # URLs that were signed, until a server refuses them
@@ -218,7 +218,8 @@ class RemoteSource:
                 count = self._piece(answer, view[done : done + PIECE_BYTES])
                 done += count
                 yield count
-                tries.check_time()
+                if done < len(view):
+                    tries.check_time()
             whole = True
         finally:
             if whole:
@@ -227,15 +228,17 @@ class RemoteSource:
                 answer.close()
 
     def _piece(self, answer: Any, view: memoryview) -> int:
+        """What has come by now, at least a byte: to wait for more would let a slow server outlast the read's time."""
         import urllib3
 
         try:
-            count = int(answer.readinto(view))
+            data = answer.read1(len(view))
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise PassingError(f"the connection broke: {in_words(error)}") from error
-        if not count:
-            raise PassingError(f"the answer ended {len(view):,} bytes early{request_id(answer)}")
-        return count
+        if not data:
+            raise PassingError(f"the answer ended early{request_id(answer)}")
+        view[: len(data)] = data
+        return len(data)
 
     def _ask(self, method: str, headers: dict[str, str], tries: Tries) -> Any:
         """An answer whose status is 200 or 206. Raises for every other one."""
@@ -265,7 +268,7 @@ class RemoteSource:
             return answer
         status, words = answer.status, f"the server answered {answer.status}{reason_of(answer)}{request_id(answer)}"
         answer.close()
-        if status in PASSING:
+        if may_pass(status):
             raise PassingError(words)
         if status == 412:
             raise DatasetChangedError(self._shown, _in_text(self._pin), self._state_now())
