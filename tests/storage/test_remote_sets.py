@@ -212,11 +212,14 @@ def test_the_command_line_takes_urls(store: ObjectStore, tmp_path: Path) -> None
         "AWS_REGION": "us-east-1",
     }
     program = Path(sys.executable).with_name("trainload")
-    url = f"s3://{BUCKET}/sets/train.dts"
+    url, drive = f"s3://{BUCKET}/sets/train.dts", f"s3://{BUCKET}/drives/a.hfr"
     for words, expected in (
         (["info", url], "40"),
         (["verify", url, f"s3://{BUCKET}/drives/*.hfr"], "good"),
         (["extract", url, str(tmp_path / "out")], ""),
+        (["slice", drive, str(tmp_path / "part.hfr"), "--to", "100ms"], "windows"),
+        (["align", drive, "--to", "7", "--allow-host"], "aligned to 7"),
+        (["export", "mcap", drive, str(tmp_path / "drive.mcap")], "messages"),
     ):
         done = subprocess.run([program, *words], env=environment, check=False, capture_output=True, text=True)
         assert done.returncode == 0 and expected in done.stdout, done

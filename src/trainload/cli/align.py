@@ -19,7 +19,7 @@ from trainload.recordings.reading.open import open_recording
 
 @app.command()
 def align(
-    file: Annotated[Path, typer.Argument(help="A recording (.hfr), or a folder of its parts.")],
+    file: Annotated[str, typer.Argument(help="A recording (.hfr), or a folder of its parts.")],
     to: Annotated[str | None, typer.Option(help="The reference stream.")] = None,
     every: Annotated[str | None, typer.Option(help='A fixed clock instead of a stream: "100ms".')] = None,
     using: Annotated[

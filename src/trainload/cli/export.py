@@ -29,7 +29,7 @@ class ExportFormat(StrEnum):
 @app.command()
 def export(
     kind: Annotated[ExportFormat, typer.Argument(metavar="FORMAT", help="mcap or rerun; a folder: trainload extract.")],
-    source: Annotated[Path, typer.Argument(metavar="FILE", help="A recording, or a folder of its parts.")],
+    source: Annotated[str, typer.Argument(metavar="FILE", help="A recording, or a folder of its parts.")],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="The new file.")],
     compression: Annotated[str, typer.Option(help="Of MCAP chunks: none, lz4 or zstd.")] = "zstd",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace OUT.")] = False,

@@ -18,7 +18,7 @@ from trainload.recordings.reading.hyperframe import HyperframeReader
 
 @app.command("slice")
 def slice_(
-    src: Annotated[Path, typer.Argument(metavar="IN", help="A recording (.hfr), or a folder of its parts.")],
+    src: Annotated[str, typer.Argument(metavar="IN", help="A recording (.hfr), or a folder of its parts.")],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="The new recording (.hfr).")],
     start: FromOption = None,
     end: ToOption = None,
