@@ -172,6 +172,12 @@ def test_an_entry_that_is_not_what_it_should_be_is_fetched_again(
     assert entry.read_bytes() == good
 
 
+def test_another_signature_is_the_same_object() -> None:
+    one, two = (cache_key(f"https://h/x.dts?signature={n}", '"e"', 5) for n in range(2))
+    assert one == two != cache_key("https://h/x.dts", '"f"', 5)
+    assert cache_key("https://h/x?id=1", "Tue", 5) != cache_key("https://h/x?id=2", "Tue", 5)
+
+
 def test_a_changed_object_has_entries_of_its_own(root: str, server: FaultServer, tmp_path: Path) -> None:
     read_blocks(source_of(f"{root}/x", tmp_path))
     server.objects["/x"] = DATA[::-1]

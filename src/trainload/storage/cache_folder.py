@@ -24,7 +24,12 @@ def default_folder() -> Path:
 
 
 def cache_key(url: str, etag: str, size: int) -> str:
-    """What one state of one object is called: 64 hexadecimal digits."""
+    """What one state of one object is called: 64 hexadecimal digits.
+
+    A query, which may be a signature of today, is no part of it where an ETag tells states apart.
+    """
+    if etag.startswith('"'):
+        url = url.partition("?")[0]
     return hashlib.sha256(f"{url}\n{etag}\n{size}".encode()).hexdigest()
 
 

@@ -97,6 +97,7 @@ class HyperframeReader:
         try:
             for path in self.paths:
                 files.append(HyperframeFile(path, check_frames=verify == "frames", window_ns=window_ns))
+            self.paths = tuple(file.path for file in files)  # URLs with the state that copies must read
             files.sort(key=lambda file: file.header.time_window_start_ns)
             self._infos = join_streams(files)
         except BaseException:
