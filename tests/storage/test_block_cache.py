@@ -262,6 +262,31 @@ def test_a_disk_that_takes_no_more_costs_one_warning(
     assert not entries(tmp_path) and not list(tmp_path.glob("v1/*/*.tmp"))
 
 
+def test_a_part_read_fetches_no_whole_block_that_cannot_be_kept(
+    root: str, server: FaultServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = source_of(f"{root}/x", tmp_path)
+    monkeypatch.setattr(block_cache, "room", lambda _: (4 * BLOCK, 100 * BLOCK))
+    with pytest.warns(RuntimeWarning, match="5% of the disk stays free"):
+        assert source.read_at(3 * BLOCK, 10) == DATA[3 * BLOCK : 3 * BLOCK + 10]
+    check_that_parts_stay_parts(source)
+
+    monkeypatch.setattr(block_cache, "room", lambda _: (90 * BLOCK, 100 * BLOCK))
+    source = source_of(f"{root}/y", tmp_path)
+    source.read_at(0, BLOCK)
+    for one in cached_objects(tmp_path):
+        clear_object(tmp_path, one.key)
+    source.read_at(3 * BLOCK, 10)  # finds out
+    check_that_parts_stay_parts(source)
+
+
+def check_that_parts_stay_parts(source: cached.CachedSource) -> None:
+    source.take_traffic()
+    for _ in range(5):
+        source.read_at(5 * BLOCK, 10)
+    assert source.take_traffic().network_bytes == 50
+
+
 def test_a_folder_that_cannot_be_written_is_no_cache(
     root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

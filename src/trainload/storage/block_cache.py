@@ -1,4 +1,4 @@
-"""Blocks of remote objects kept on this machine's disk, shared by all its processes (docs/cache.md).
+"""Blocks of remote objects kept on this machine's disk, shared by all its processes (docs/remote.md).
 
 Nothing is kept in memory and nobody is told: an entry is a file that says what it is and what its checksum is, which
 blocks are kept follows from a hash, and who downloads one holds a lock that ends with him.
@@ -169,7 +169,7 @@ class BlockCache:
         beside = self._folder / f"{name}.{secrets.token_hex(4)}.tmp"
         try:
             if not self._has_room(len(data) + TRAILER_BYTES):
-                return
+                raise OSError(errno.ENOSPC, f"{KEPT_FREE:.0%} of the disk stays free")
             fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             try:
                 for part in (data, memoryview(self._trailer(number, data))):
@@ -180,8 +180,10 @@ class BlockCache:
         except OSError as error:
             with suppress(OSError):
                 beside.unlink()
-            if error.errno != errno.ENOENT:  # cleared by hand: the next object makes its folder anew
+            if error.errno != errno.ENOENT:
                 self._give_up(error)
+            elif not self._folder.exists():  # cleared: else each part read would fetch a block that nobody keeps
+                self._writes = False
 
     @contextmanager
     def locked(self, name: str) -> Iterator[None]:
