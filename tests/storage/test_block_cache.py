@@ -312,6 +312,26 @@ def test_a_folder_of_somebody_else_is_refused(root: str, tmp_path: Path) -> None
             source_of(f"{root}/x", tmp_path / folder)
 
 
+def test_volumes_agree_on_their_room_whenever_they_are_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk, blocks = 100 * BLOCK, 60
+
+    def room(folder: Path) -> tuple[int, int]:
+        return disk - sum(path.stat().st_size for path in entries(tmp_path)), disk
+
+    monkeypatch.setattr(block_cache, "room", room)
+    data = memoryview(bytes(BLOCK))
+    found = []
+    for _ in range(5):
+        for name in "ab":
+            cache = BlockCache(tmp_path, f"http://h/{name}", "e", blocks * BLOCK, shares=2)
+            admitted = [block for block in range(blocks) if cache.admits(block)]
+            for block in admitted:
+                cache.write(str(block), block, data)
+            found.append(len(admitted))
+    assert found[:2] * 5 == found and found[0] == 37
+    assert room(tmp_path)[0] >= 0.05 * disk
+
+
 def test_only_other_objects_make_room_the_longest_unused_first(
     root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

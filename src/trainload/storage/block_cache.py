@@ -75,17 +75,20 @@ def block_ranks(key: str, blocks: int) -> NDArray[np.int64]:
 class BlockCache:
     """The entries of one state of one object. Safe for many threads and processes; a copy of it is the same cache.
 
-    folder: of the whole cache. budget_bytes: what this object may take; None for all of it, at most AUTO_SHARE of what
-    is free. Raises UsageError for a folder that belongs to somebody else.
+    folder: of the whole cache. budget_bytes: what this object may take; None for all of it, at most its share of
+    AUTO_SHARE of what is free, where the objects of its set are `shares`. Raises UsageError for a folder that belongs to somebody else.
     """
 
-    def __init__(self, folder: Path, url: str, etag: str, size: int, budget_bytes: int | None = None) -> None:
+    def __init__(
+        self, folder: Path, url: str, etag: str, size: int, budget_bytes: int | None = None, *, shares: int = 1
+    ) -> None:
         self.key = cache_key(url, etag, size)
         self._digest = bytes.fromhex(self.key)
         self._size = size
         self._root = folder / VERSION
         self._folder = self._root / self.key
         self._checked: dict[int, tuple[int, int]] = {}  # blocks whose entry was read whole and good: inode and time
+        self._shares = shares
         self._writes = self._prepare(url, etag)
         _in_use.add(self.key)
         blocks = -(-size // BLOCK_BYTES)
@@ -227,21 +230,33 @@ class BlockCache:
             if about.exists():
                 os.utime(about)
             else:
-                beside = about.with_name(f"{ABOUT}.{secrets.token_hex(4)}.tmp")
-                beside.write_text(json.dumps({"url": url.partition("?")[0], "etag": etag, "size": self._size}))
-                beside.rename(about)
+                self._write_about({"url": url.partition("?")[0], "etag": etag, "size": self._size})
         except OSError as error:
             self._give_up(error)
             return False
         return True
 
     def _automatic(self) -> int:
-        """The whole object, or AUTO_SHARE of the room that there is without it."""
+        """The whole object, or its share of AUTO_SHARE of what is free when it is first opened.
+
+        What was decided then stands in ABOUT, so that every process, whenever it opens the object, admits the same.
+        """
+        about = self._folder / ABOUT
         try:
-            free, _ = room(self._root)
-            return min(self._size, int(AUTO_SHARE * (free + kept_bytes(self._folder))))
-        except OSError:
+            facts = json.loads(about.read_text())
+            budget = facts.get("budget")
+            if not isinstance(budget, int) or budget < 0:
+                free, _ = room(self._root)
+                budget = min(self._size, int(AUTO_SHARE * (free + kept_bytes(self._folder))) // self._shares)
+                self._write_about({**facts, "budget": budget})
+            return budget
+        except (OSError, ValueError, AttributeError):
             return 0
+
+    def _write_about(self, facts: dict[str, object]) -> None:
+        beside = self._folder / f"{ABOUT}.{secrets.token_hex(4)}.tmp"
+        beside.write_text(json.dumps(facts))
+        beside.rename(self._folder / ABOUT)
 
     def _trim(self) -> None:
         """Remove what is no longer admitted, and temporary files without a writer."""

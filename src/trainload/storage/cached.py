@@ -159,10 +159,13 @@ class CachedSource:
         self.close()
 
 
-def through_cache(source: RemoteSource, folder: Path, budget_bytes: int | None) -> CachedSource:
-    """The object read through the cache in `folder`, of which it may take `budget_bytes`, None for all of it."""
+def through_cache(source: RemoteSource, folder: Path, budget_bytes: int | None, shares: int) -> CachedSource:
+    """The object read through the cache in `folder`, of which it may take `budget_bytes`, None for all of it.
+
+    shares: the objects of its set.
+    """
     url, etag, size = str(source.path), source.etag, source.size
-    return CachedSource(source, BlockCache(folder, url, etag, size, budget_bytes))
+    return CachedSource(source, BlockCache(folder, url, etag, size, budget_bytes, shares=shares))
 
 
 def _pieces(offset: int, view: memoryview) -> Iterator[tuple[int, int, memoryview]]:

@@ -54,7 +54,7 @@ def open_remote(url: Url) -> Source:
 
     budget = None if access.cache_bytes is None else access.cache_bytes // access.shares
     try:
-        return through_cache(source, Path(access.cache), budget)
+        return through_cache(source, Path(access.cache), budget, access.shares)
     except BaseException:
         source.close()
         raise

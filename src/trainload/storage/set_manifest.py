@@ -7,7 +7,7 @@ beside the list. It pins each volume: one that was replaced since is not opened.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from trainload.formats.limits import MAX_VOLUMES
@@ -58,7 +58,8 @@ def read_manifest(url: Url) -> list[str]:
             raise _broken(f"{source.size:,} bytes", url)
         entries = manifest_from_bytes(source.read_at(0, source.size), url)
     folder = str(url)[: str(url).rfind("/") + 1]
-    return [Url(folder + entry.name, url.access, Pin(entry.etag, entry.size)) for entry in entries]
+    access = replace(url.access, shares=len(entries))
+    return [Url(folder + entry.name, access, Pin(entry.etag, entry.size)) for entry in entries]
 
 
 def _entry(one: Any) -> VolumeEntry:
