@@ -76,7 +76,8 @@ class BlockCache:
     """The entries of one state of one object. Safe for many threads and processes; a copy of it is the same cache.
 
     folder: of the whole cache. budget_bytes: what this object may take; None for all of it, at most its share of
-    AUTO_SHARE of what is free, where the objects of its set are `shares`. Raises UsageError for a folder that belongs to somebody else.
+    AUTO_SHARE of what is free, where the objects of its set are `shares`. Raises UsageError for a folder of
+    somebody else.
     """
 
     def __init__(
