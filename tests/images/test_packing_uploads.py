@@ -21,6 +21,7 @@ from trainload.cli.app import VERBS
 from trainload.errors import FormatError
 from trainload.images.packing.plan import check_count
 from trainload.storage.bucket import Bucket
+from trainload.storage.bucket_volumes import BucketVolume
 from trainload.storage.location import Url, access_of
 from trainload.storage.set_manifest import manifest_from_bytes
 
@@ -155,6 +156,29 @@ def test_a_pack_that_is_killed_goes_on_and_leaves_no_upload(
     run(*command[1:], *([] if bucket.head(f"s3://{BUCKET}/{folder}/train.json") is None else ["--overwrite"]))
     assert stored(bucket, folder, expected) == expected
     assert_nothing_is_left(bucket, store, folder, expected)
+
+
+def test_a_pack_that_ends_between_two_volumes_goes_on(
+    pictures: Path, bucket: Bucket, store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = packed(pictures, tmp_path, 2)
+    url = f"s3://{BUCKET}/between/train.dts"
+    commit = BucketVolume.commit
+
+    def ends(volume: BucketVolume) -> None:
+        if bucket.uploads(f"s3://{BUCKET}/between/train-0-of-2.dts") == []:
+            raise KeyboardInterrupt
+        commit(volume)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(BucketVolume, "commit", ends)
+        with pytest.raises(KeyboardInterrupt):
+            tl.pack_images(pictures, url, level=1, volumes=2, jobs=1)
+    assert bucket.head(f"s3://{BUCKET}/between/train-0-of-2.dts") is not None
+    assert bucket.head(f"s3://{BUCKET}/between/train-1-of-2.dts") is None
+    tl.pack_images(pictures, url, level=1, volumes=2, jobs=1, resume=True)
+    assert stored(bucket, "between", expected) == expected
+    assert_nothing_is_left(bucket, store, "between", expected)
 
 
 def test_too_many_blocks_for_an_object_are_said_before_any_work() -> None:

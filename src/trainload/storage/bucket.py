@@ -75,10 +75,12 @@ class Bucket:
             answer = self._client().get_object(Bucket=self.name, Key=self.key(url), IfMatch=found.etag)
             return bytes(answer["Body"].read())
 
-    def get_range(self, url: str, size: int) -> bytes:
-        """The first bytes of an object."""
+    def get_range(self, url: str, start: int, size: int) -> bytes:
+        """`size` bytes of an object from `start` on, fewer where it ends before."""
         with _named(url):
-            answer = self._client().get_object(Bucket=self.name, Key=self.key(url), Range=f"bytes=0-{size - 1}")
+            answer = self._client().get_object(
+                Bucket=self.name, Key=self.key(url), Range=f"bytes={start}-{start + size - 1}"
+            )
             return bytes(answer["Body"].read())
 
     def delete(self, url: str) -> None:

@@ -47,12 +47,12 @@ class BucketVolume:
         self._list = parts_list
         self._noted: dict[int, tuple[int, str]] = {}  # by part: CRC-32 of the data, the server's name for it
         self._upload = ""
-        if left is not None:
-            self._take_over(upload)
-        if not self._upload:
+        self.is_published = False  # an earlier attempt has finished it
+        if left is None:
             parts_list.unlink(missing_ok=True)
-            self._upload = bucket.begin(url)
-        self._note({"upload": self._upload})
+        else:
+            self._take_over(upload)
+            self.is_published = not self._upload and bool(left) and bucket.size(url) == shape.end(len(left))
 
     @property
     def state(self) -> Mapping[str, Any]:
@@ -60,7 +60,9 @@ class BucketVolume:
         return {"upload": self._upload, "parts": noted}
 
     def count_good(self, crcs: Sequence[int]) -> int:
-        there = {part.number: part.etag for part in self._parts()}
+        if self.is_published:
+            return len(crcs) if self._holds(crcs) else 0
+        there = {part.number: part.etag for part in self._parts()} if self._upload else {}
         for index, crc in enumerate(crcs):
             known = self._noted.get(index + 2)
             if known is None or known[0] != crc or there.get(index + 2) != known[1]:
@@ -89,13 +91,24 @@ class BucketVolume:
         for other in self._bucket.uploads(self._url):
             self._bucket.abort(self._url, other)
 
+    def _holds(self, crcs: Sequence[int]) -> bool:
+        """Whether the blocks of the object that is there are these; it is read for that."""
+        size = self._shape.block_bytes
+        return all(
+            isal_zlib.crc32(self._bucket.get_range(self._url, self._shape.end(index), size)) == crc
+            for index, crc in enumerate(crcs)
+        )
+
     def _write(self, number: int, data: Buffer) -> None:
+        if not self._upload:
+            self._upload = self._bucket.begin(self._url)
+            self._note({"upload": self._upload})
         part = self._bucket.write_part(self._url, self._upload, number, data)
         self._noted[number] = isal_zlib.crc32(data), part.etag
         self._note({"part": [number, *self._noted[number]]})
 
     def _parts(self) -> list[Part]:
-        parts = self._bucket.parts(self._url, self._upload)
+        parts = self._bucket.parts(self._url, self._upload) if self._upload else None
         if parts is None:
             raise UsageError(f"the upload was given up or finished by another attempt: pack it again: {self._url}")
         return parts
@@ -149,6 +162,7 @@ class BucketVolumes:
         if volumes > 1:
             self._names = [f"{folder}/{stem}-{k:0{digits}}-of-{volumes}{dot}{suffix}" for k in range(volumes)]
         self._manifest = f"{folder}/{stem}{ENDING}"
+        self._published: set[int] = set()  # volumes that an earlier attempt has finished
         self._work = default_folder().with_name("uploads") / hashlib.sha256(str(url).encode()).hexdigest()[:32]
 
     @property
@@ -184,7 +198,7 @@ class BucketVolumes:
 
     def check_volume(self, volume: int, *, overwrite: bool) -> None:
         name = self._names[volume]
-        if not overwrite and self._bucket.head(name) is not None:
+        if not overwrite and volume not in self._published and self._bucket.head(name) is not None:
             raise UsageError(f"the object exists; give another name, or ask to overwrite it: {name}")
 
     def open_volume(
@@ -201,11 +215,13 @@ class BucketVolumes:
         sink = BucketVolume(self._bucket, self._names[volume], shape, parts_list, upload, left)
         if state is not None:
             sink.adopt(state.get("parts", ()))
+        if sink.is_published:
+            self._published.add(volume)
         return sink
 
     def is_finished(self, volume: int, region: bytes, size: int) -> bool:
         name = self._names[volume]
-        return self._bucket.size(name) == size and self._bucket.get_range(name, len(region)) == region
+        return self._bucket.size(name) == size and self._bucket.get_range(name, 0, len(region)) == region
 
     def discard(self, volume: int) -> None:
         name = self._names[volume]
@@ -235,7 +251,9 @@ class BucketVolumes:
                 raise UsageError(f"a volume is gone again: {name}")
             entries.append(VolumeEntry(name_of(name), found.size, found.etag, crc))
         self._bucket.put(self._manifest, manifest_to_bytes(set_uuid, entries))
-        for volume in range(len(self._names)):
+        for volume, name in enumerate(self._names):
+            for upload in self._bucket.uploads(name):  # of attempts that were ended
+                self._bucket.abort(name, upload)
             self._bucket.delete(self._result(volume))
             if len(self._names) > 1:
                 self.journal_path(volume).unlink(missing_ok=True)
