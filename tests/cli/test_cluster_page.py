@@ -14,6 +14,8 @@ import trainload as tl
 from docs_pages import blocks
 from picture_folders import class_folders
 
+pytestmark = pytest.mark.slow  # a server, or Ray
+
 
 def block_with(part: str) -> str:
     [text] = [text for _, language, text in blocks("docs/cluster.md") if language == "text" and part in text]

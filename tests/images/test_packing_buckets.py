@@ -19,6 +19,8 @@ from trainload.images.packing.plan_file import plan_from_bytes, plan_to_bytes
 from trainload.images.packing.source_files import ObjectFiles
 from trainload.storage.location import Url, access_of
 
+pytestmark = pytest.mark.slow  # a server, or Ray
+
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:

@@ -25,6 +25,8 @@ from picture_folders import class_folders, encoded
 from trainload.cli.app import app
 from trainload.cluster.ray_tasks import cluster, run_tasks
 
+pytestmark = pytest.mark.slow  # a server, or Ray
+
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[None]:

@@ -26,6 +26,7 @@ from trainload.storage.location import Url, access_of
 from trainload.storage.set_manifest import manifest_from_bytes
 
 pytest.importorskip("obstore", reason="the extra trainload[remote] is not installed")
+pytestmark = pytest.mark.slow  # a server, or Ray
 PROGRAM = Path(sys.executable).with_name("trainload")
 
 

@@ -121,6 +121,7 @@ def test_folders_and_names(tmp_path: Path) -> None:
         tl.copy_files(tmp_path / "empty", f"{tmp_path}/out/")
 
 
+@pytest.mark.slow
 def test_to_a_bucket_and_back(store: ObjectStore, tmp_path: Path) -> None:
     data = random.Random(1).randbytes((33 << 20) + 17)
     (tmp_path / "a.dts").write_bytes(data)
@@ -139,6 +140,7 @@ def test_to_a_bucket_and_back(store: ObjectStore, tmp_path: Path) -> None:
         tl.copy_files(f"{url}a.dts", url, overwrite=True, storage=store.storage)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.slow)])
 def test_a_copy_into_a_bucket_that_is_killed_goes_on(
     kills: int, store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

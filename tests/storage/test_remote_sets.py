@@ -162,6 +162,7 @@ def read_one(ds: tl.DtsReader, expected: bytes) -> None:
     assert len(batches(loader)) == len(loader)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_every_kind_of_child_reads_on(method: str, store: ObjectStore, local: Path) -> None:
     ds = tl.open_images(f"s3://{BUCKET}/sets/train.dts", storage=store.storage)
@@ -180,6 +181,7 @@ def open_another(storage: dict[str, str]) -> None:
         tl.open_images(f"s3://{BUCKET}/sets/*.dts", storage=storage)
 
 
+@pytest.mark.slow
 def test_what_would_hang_in_a_forked_child_is_an_error(store: ObjectStore) -> None:
     tl.open_images(f"s3://{BUCKET}/sets/train.dts", storage=store.storage)
     child = multiprocessing.get_context("fork").Process(target=open_another, args=(store.storage,))
@@ -190,6 +192,7 @@ def test_what_would_hang_in_a_forked_child_is_an_error(store: ObjectStore) -> No
     assert not alive and child.exitcode == 0
 
 
+@pytest.mark.slow
 def test_patterns_and_folders_of_a_bucket(store: ObjectStore, recording: Path, local: Path) -> None:
     storage = store.storage
     assert isinstance(tl.open(f"s3://{BUCKET}/sets/tr*n.dts", storage=storage), tl.DtsReader)
@@ -204,6 +207,7 @@ def test_patterns_and_folders_of_a_bucket(store: ObjectStore, recording: Path, l
         tl.open(f"s3://{BUCKET}/sets/train.dts", storage={**storage, "no_such_option": "1"})
 
 
+@pytest.mark.slow
 def test_the_command_line_takes_urls(store: ObjectStore, tmp_path: Path) -> None:
     environment = os.environ | {
         "AWS_ACCESS_KEY_ID": KEY,
